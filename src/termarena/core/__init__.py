@@ -1,0 +1,1 @@
+"""What every room stands on: the error tree, settings, the cache folder, and how files are written."""

@@ -1,0 +1,124 @@
+"""The error tree.
+
+    TermArenaError
+    ├── UsageError               the command line, a setting or a name that does not exist (exit status 2)
+    │   ├── NotFound             a task, dataset or selection that names nothing (also a LookupError)
+    │   └── MissingExtra         an optional dependency that is not installed (also an ImportError)
+    ├── TaskError                the task is bad
+    │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
+    │   └── DigestMismatch       the files are not those that were locked
+    ├── SandboxError             our machinery failed: never the agent's fault
+    │   └── FetchError           a download or a clone failed (also an OSError)
+    └── AgentError               the agent misbehaved
+
+A wrong answer is not an error: it is a verdict.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AgentError",
+    "DigestMismatch",
+    "FetchError",
+    "MissingExtra",
+    "NotFound",
+    "SandboxError",
+    "TaskError",
+    "TaskFormatError",
+    "TermArenaError",
+    "UsageError",
+]
+
+
+class TermArenaError(Exception):
+    """Root of every error that TermArena raises on purpose; `hint` says what to do next."""
+
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        """`message` is one sentence for people; `hint`, where there is one, is the next step to take."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def as_dict(self) -> dict[str, object]:
+        """The error as `--json` shows it: its kind, its message, and whatever fields it carries."""
+        return {"kind": type(self).__name__, **{name: value for name, value in vars(self).items() if value is not None}}
+
+
+class UsageError(TermArenaError):
+    """What was asked for cannot be asked for: a wrong flag, an unknown setting, an empty selection."""
+
+    exit_status = 2
+
+
+class NotFound(UsageError, LookupError):
+    """A name that names nothing; `known` lists what there is."""
+
+    def __init__(self, message: str, *, known: tuple[str, ...] = (), hint: str | None = None) -> None:
+        """`known` is shown in the message, shortened when it is long."""
+        shown = ", ".join(known[:SHOWN_NAMES]) + (f", … ({len(known)} in all)" if len(known) > SHOWN_NAMES else "")
+        super().__init__(f"{message}; there is: {shown}" if known else message, hint=hint)
+        self.known = known
+
+
+class MissingExtra(UsageError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        """`extra` is the name in `pip install 'termarena[extra]'`."""
+        super().__init__(
+            f"{purpose} needs the package {package}, which is not installed", hint=f"pip install 'termarena[{extra}]'"
+        )
+        self.extra = extra
+
+
+class TaskError(TermArenaError):
+    """The task is bad: no agent could be measured on it as it stands."""
+
+
+class TaskFormatError(TaskError, ValueError):
+    """A file does not hold what its format asks for: which file, which field, what was found, what was expected."""
+
+    def __init__(
+        self, file: str, *, found: str, expected: str, field: str | None = None, hint: str | None = None
+    ) -> None:
+        """`field` is a dotted path such as `environment.cpus`; it is absent when the file as a whole is wrong."""
+        where = f"{file}: {field}" if field else file
+        super().__init__(f"{where}: found {found}; expected {expected}", hint=hint)
+        self.file = file
+        self.field = field
+        self.found = found
+        self.expected = expected
+
+
+class DigestMismatch(TaskError):
+    """The files are not those that were locked; `files` names each one that differs, is missing or is new."""
+
+    def __init__(self, what: str, *, files: tuple[str, ...], hint: str | None = None) -> None:
+        """`files` are paths relative to what was locked, each with how it differs."""
+        shown = "; ".join(files[:SHOWN_NAMES]) + (f"; … ({len(files)} in all)" if len(files) > SHOWN_NAMES else "")
+        super().__init__(f"{what} does not match its lock: {shown}", hint=hint)
+        self.files = files
+
+
+class SandboxError(TermArenaError):
+    """Our machinery failed; whatever was being measured is unscored, never zero."""
+
+
+class FetchError(SandboxError, OSError):
+    """A download or a clone failed; what arrived is kept where it can be resumed."""
+
+    def __init__(self, source: str, problem: str, *, hint: str | None = None) -> None:
+        """`source` is what was being fetched, without any credential."""
+        super().__init__(f"could not fetch {source}: {problem}", hint=hint)
+        self.source = source
+
+
+class AgentError(TermArenaError):
+    """The agent misbehaved: it crashed, or broke the contract it was given."""
+
+
+SHOWN_NAMES = 20
