@@ -45,17 +45,22 @@ class Checker:
         hint."""
         if not isinstance(table, dict):
             raise TaskFormatError(self.file, field=prefix or None, found=shown(table), expected="a table")
-        self._set_unknown_aside(table, known_names(kind), prefix)
         try:
             return kind(**table)
         except ValidationError as error:
             problems = error.errors(include_url=False)
+        before = len(self.unknown)
+        if any(problem["type"] == "extra_forbidden" for problem in problems):
+            self._set_unknown_aside(table, known_names(kind), prefix)
+        if len(self.unknown) > before:
+            return self.check(kind, table, prefix=prefix)
         mended = _mend(table, problems)
         if mended is None:
             raise self._refusal(problems, prefix)
         for place in mended:
             self.note(
-                "loose-type", f"{_dotted(prefix, place)} is written in another type than the format's; read as meant"
+                "loose-type",
+                f"{_dotted(prefix, place)} is written in another type than the format's; read as meant",
             )
         return self.check(kind, table, prefix=prefix)
 
@@ -82,9 +87,10 @@ class Checker:
                     f"unknown field {place}" + (f"; did you mean {near[0]}?" if near else ""),
                     hint="it is kept but has no effect; free-form notes belong in [metadata]",
                 )
-        for name, below in known.items():
-            if below is not None and name in table:
-                self._descend(table[name], known_names(below), _dotted(prefix, (name,)))
+        for name, value in table.items():
+            below = known[name]
+            if below is not None and value:
+                self._descend(value, known_names(below), _dotted(prefix, (name,)))
 
     def _descend(self, value: object, known: dict[str, type[Frozen] | None], prefix: str) -> None:
         if isinstance(value, dict):

@@ -3,7 +3,9 @@ listed, never skipped."""
 
 from __future__ import annotations
 
+import gc
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,14 +77,28 @@ def load_dataset(
     loaders, others = _loaders(path, strict=strict)
     tasks: list[Task] = []
     broken: list[BrokenTask] = []
-    for number, (place, load) in enumerate(loaders, 1):
-        try:
-            tasks.append(load())
-        except TaskError as error:
-            broken.append(BrokenTask(place, error))
-        if seen:
-            seen(number, len(loaders))
+    with _no_garbage():
+        for number, (place, load) in enumerate(loaders, 1):
+            try:
+                tasks.append(load())
+            except TaskError as error:
+                broken.append(BrokenTask(place, error))
+            if seen:
+                seen(number, len(loaders))
     return Dataset(name, path, _unique(tasks), tuple(broken), tuple(others))
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Hold the garbage collector off: every loaded task is kept, so it could free nothing, and it would take a third of
+    the time over 3,500 tasks."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 _Loader = tuple[str, "Callable[[], Task]"]
@@ -108,7 +124,7 @@ def _loaders(path: str, *, strict: bool) -> tuple[list[_Loader], list[str]]:
     def loader(folder: str) -> Callable[[], Task]:
         return lambda: load_task(folder, strict=strict)
 
-    return [(folder, loader(folder)) for folder in found], [folder for folder in folders if folder not in set(found)]
+    return [(folder, loader(folder)) for folder in found], sorted(set(folders) - set(found))
 
 
 def _where_else(folders: Iterable[str]) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -19,13 +18,14 @@ from termarena.core.errors import TaskFormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["IGNORED_NAMES", "FileTree", "TreeFile", "scan"]
+__all__ = ["IGNORED_NAMES", "FileTree", "Survey", "TreeFile", "scan", "survey"]
 
 # What tools leave beside a task and no format counts as content. pip writes __pycache__ into installed samples.
 IGNORED_NAMES = frozenset({"__pycache__", ".git", ".DS_Store"})
 # The largest public set we loaded has 2,100 files in one task; a tree beyond this is a mistake (a virtual
 # environment, a home).
 MAX_FILES = 200_000
+SURVEYED_DEPTH = 2
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -65,21 +65,51 @@ class TreeFile(NamedTuple):
             return hashlib.sha256(os.fsencode(self.target)).hexdigest()
         if not self.source:
             return hashlib.sha256(self.content).hexdigest()
-        with os.fdopen(os.open(self.source, _READ_FLAGS), "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        descriptor = os.open(self.source, _READ_FLAGS)
+        try:
+            hashed = hashlib.sha256()
+            while block := os.read(descriptor, 1 << 18):
+                hashed.update(block)
+            return hashed.hexdigest()
+        finally:
+            os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
 class FileTree:
-    """An immutable list of files, sorted by path."""
+    """An immutable list of files, sorted by path; one that stands for a folder is listed when first looked into."""
 
-    files: tuple[TreeFile, ...] = ()
+    __slots__ = ("_files", "_folder")
+
+    def __init__(self, files: tuple[TreeFile, ...] = (), *, folder: Folder | None = None) -> None:
+        """A tree of these files, sorted; or, with `folder`, of what a surveyed folder holds."""
+        self._files = files if folder is None else None
+        self._folder = folder
 
     @classmethod
     def of(cls, files: Iterable[TreeFile]) -> FileTree:
         """A tree of these files, sorted. A path named twice keeps its last entry, as a copy over a copy would."""
         by_path = {file.path: file for file in files}
         return cls(tuple(by_path[path] for path in sorted(by_path)))
+
+    @property
+    def files(self) -> tuple[TreeFile, ...]:
+        """The entries. Raises TaskFormatError if the folder was changed into something that is not a tree of files."""
+        if self._files is None:
+            folder = self._folder
+            self._files = scan(folder.path, boundary=folder.boundary, skip=folder.skip).files if folder else ()
+        return self._files
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both list the same entries; their contents are not read."""
+        return isinstance(other, FileTree) and (self is other or self.files == other.files)
+
+    def __hash__(self) -> int:
+        """In accordance with equality."""
+        return hash(self.files)
+
+    def __repr__(self) -> str:
+        """Where it is, or how large."""
+        return f"FileTree({self._folder.path!r})" if self._folder else f"FileTree({len(self.files)} files)"
 
     def __bool__(self) -> bool:
         """Whether there is anything in it."""
@@ -103,14 +133,12 @@ class FileTree:
         return FileTree(tuple(f._replace(path=f.path[len(prefix) :]) for f in self.files if f.path.startswith(prefix)))
 
     def digests(self) -> dict[str, str]:
-        """Path → what it holds: `file:<sha256>`, `exec:<sha256>`, `link:<sha256 of target>` or `folder:`. Reads every
-        file once."""
+        """Path → `file:<sha256>`, `exec:<sha256>`, `link:<sha256 of target>` or `folder:`. Reads every file once."""
         kinds = {"link": "link", "folder": "folder"}
         return {f.path: f"{kinds.get(f.kind, 'exec' if f.executable else 'file')}:{f.sha256()}" for f in self.files}
 
     def write_to(self, folder: Path) -> None:
-        """Write the entries below `folder`, which must exist. Modes are 0755 or 0644; links are written as links,
-        last."""
+        """Write the entries below `folder`, which must exist, with modes 0755 and 0644; links as links, last."""
         for file in sorted(self.files, key=lambda f: f.kind == "link"):
             place = folder / file.path
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -120,6 +148,52 @@ class FileTree:
                 place.symlink_to(file.target)
             else:
                 _copy(file, place)
+
+
+class Folder(NamedTuple):
+    """A folder that a tree stands for; the arguments of `scan`."""
+
+    path: str
+    boundary: str
+    skip: frozenset[str] = frozenset()
+
+
+class Survey(NamedTuple):
+    """What a task's folder holds, seen in one pass over its names."""
+
+    names: dict[str, tuple[str, ...]]
+    """Each folder, down to `steps/NAME/tests` (`""` is the task's own) → the names in it."""
+    is_plain: bool
+    """Whether all of it is regular files and folders, so that a tree need not be listed before it is used."""
+
+    def tree(self, root: str, place: str = "", *, skip: frozenset[str] = frozenset()) -> FileTree:
+        """The tree at `place` below the surveyed `root`. Raises what `scan` raises, now rather than at first use."""
+        folder = Folder(f"{root}/{place}" if place else root, root, skip)
+        return FileTree(folder=folder) if self.is_plain else scan(folder.path, boundary=root, skip=skip)
+
+
+def survey(root: str) -> Survey:
+    """Look over a task's folder without a system call per file. Raises TaskFormatError if a folder cannot be read."""
+    names: dict[str, tuple[str, ...]] = {}
+    is_plain = True
+    pending = [("", root)]
+    count = 0
+    while pending:
+        place, path = pending.pop()
+        entries = _listing(path, is_root=not place)
+        count += len(entries)
+        if place.count("/") <= SURVEYED_DEPTH:
+            names[place] = tuple([entry.name for entry in entries])
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                is_plain = False
+            elif entry.name not in IGNORED_NAMES:
+                pending.append((f"{place}/{entry.name}" if place else entry.name, entry.path))
+        if count > MAX_FILES:
+            raise TaskFormatError(root, found=f"more than {MAX_FILES} files", expected="a task's files only")
+    return Survey(names, is_plain)
 
 
 def _copy(file: TreeFile, place: Path) -> None:
@@ -152,12 +226,12 @@ def scan(folder: str, *, boundary: str, skip: frozenset[str] = frozenset()) -> F
             name = entry.name
             if name in IGNORED_NAMES or (not prefix and name in skip):
                 continue
-            if entry.is_symlink():
-                found.append(_link(prefix + name, entry.path, folder, boundary))
+            if entry.is_file(follow_symlinks=False):
+                found.append(_plain(prefix + name, entry.path, entry.stat(follow_symlinks=False)))
             elif entry.is_dir(follow_symlinks=False):
                 pending.append((f"{prefix}{name}/", entry.path))
             else:
-                found.append(_plain(prefix + name, entry.path, entry.stat(follow_symlinks=False)))
+                found.append(_odd(prefix + name, entry.path, folder, boundary))
         if len(found) > MAX_FILES:
             raise TaskFormatError(folder, found=f"more than {MAX_FILES} files", expected="a task's files only")
     found.sort()
@@ -166,8 +240,7 @@ def scan(folder: str, *, boundary: str, skip: frozenset[str] = frozenset()) -> F
 
 def _listing(path: str, *, is_root: bool) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(path) as entries:
-            return list(entries)
+        return list(os.scandir(path))
     except FileNotFoundError:
         if is_root:
             return []
@@ -181,22 +254,15 @@ def _listing(path: str, *, is_root: bool) -> list[os.DirEntry[str]]:
 
 
 def _plain(path: str, source: str, status: os.stat_result) -> TreeFile:
-    if not stat.S_ISREG(status.st_mode):
+    # The class's own constructor costs as much as the system call; 30,000 files in a large set.
+    return tuple.__new__(TreeFile, (path, "file", status.st_size, status.st_mode & 0o100 != 0, source, "", b""))
+
+
+def _odd(path: str, source: str, folder: str, boundary: str) -> TreeFile:
+    """A link that can be kept; anything else raises."""
+    status = os.lstat(source)
+    if not stat.S_ISLNK(status.st_mode):
         raise TaskFormatError(source, found=_kind_of(status.st_mode), expected="a regular file, a folder or a link")
-    return TreeFile(path, "file", status.st_size, bool(status.st_mode & 0o100), source)
-
-
-def _kind_of(mode: int) -> str:
-    names = {
-        stat.S_IFIFO: "a named pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    return names.get(stat.S_IFMT(mode), "a special file")
-
-
-def _link(path: str, source: str, folder: str, boundary: str) -> TreeFile:
     target = os.readlink(source)  # noqa: PTH115 - a Path would drop bytes that are not UTF-8
     try:
         real = os.path.realpath(source, strict=True)
@@ -222,6 +288,11 @@ def _link(path: str, source: str, folder: str, boundary: str) -> TreeFile:
             expected="a relative link inside the same folder, or one to a file of the task",
         )
     return _plain(path, real, Path(real).stat())
+
+
+def _kind_of(mode: int) -> str:
+    names = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return names.get(stat.S_IFMT(mode), "a device or another special file")
 
 
 def _inside(path: str, folder: str) -> bool:

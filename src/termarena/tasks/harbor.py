@@ -11,7 +11,7 @@ from termarena.core.errors import TaskFormatError
 from termarena.tasks import harbor_parts as parts
 from termarena.tasks.checking import Checker
 from termarena.tasks.documents import parse_toml, read_text
-from termarena.tasks.files import FileTree, scan
+from termarena.tasks.files import FileTree, scan, survey
 from termarena.tasks.harbor_schema import KNOWN_SCHEMAS, Extension, TaskToml
 from termarena.tasks.metadata import metadata_of
 from termarena.tasks.model import BareRecipe, Environment, Provenance, Solution, Step, Task, Tests
@@ -25,18 +25,18 @@ __all__ = ["MARKER", "load_harbor"]
 
 MARKER = "task.toml"
 _OWN_NAMES = frozenset({MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"})
-_TERMINALWORLD_MARKS = frozenset({"source/info.json", "status.json", "refinement_metadata.json"})
+_TERMINALWORLD_MARKS = frozenset({"status.json", "refinement_metadata.json"})
+_NO_EXTENSION = Extension()
 _STEP_NAME = re.compile(r'[^<>:"/\\|?*\x00-\x1f\x7f]{1,255}')
 
 
 def load_harbor(folder: str, *, strict: bool = False) -> Task:
-    """Load one folder. Raises TaskFormatError for the first thing that does not fit; what merely looks odd becomes a
-    finding."""
+    """Load one folder; the rules are those of `load_task`."""
     return _Folder(folder, strict=strict).task()
 
 
 class _Folder:
-    """A folder being loaded: its checked document, and the trees beside it."""
+    """A folder being loaded: its checked document, and what a survey saw beside it."""
 
     def __init__(self, folder: str, *, strict: bool) -> None:
         self.path = folder
@@ -45,21 +45,18 @@ class _Folder:
         if "version" in table:
             table.setdefault("schema_version", table.pop("version"))
         self.document = self.check.check(TaskToml, table)
-        self.ours = self.check.check(
-            Extension, self.document.metadata.get("termarena", {}), prefix="metadata.termarena"
-        )
-        self.extras = scan(folder, boundary=folder, skip=_OWN_NAMES)
+        ours = self.document.metadata.get("termarena")
+        self.ours = _NO_EXTENSION if ours is None else self.check.check(Extension, ours, prefix="metadata.termarena")
+        self.survey = survey(folder)
         if self.document.schema_version not in KNOWN_SCHEMAS:
-            self.check.note(
-                "schema-version", f"schema_version {self.document.schema_version!r} is not one this program knows"
-            )
+            self.check.note("schema-version", f"unknown schema_version {self.document.schema_version!r}")
 
     def task(self) -> Task:
         document, check = self.document, self.check
         environment = self._environment()
-        tests = self._tree("tests")
+        tests = self._bundled("tests")
         agent = parts.agent_phase(check, document.agent, "agent")
-        grading = parts.grading(check, document.verifier, "verifier", tests=tests, outer=environment)
+        grading = parts.grading(check, document.verifier, "verifier", bundled=tests, outer=environment)
         return Task(
             id=self._id(),
             instruction="" if document.steps else instruction_of(f"{self.path}/instruction.md", boundary=self.path),
@@ -68,13 +65,13 @@ class _Folder:
             grading=grading,
             tests=self._tests(tests, grading, is_needed=not document.steps),
             solution=self._solution("solution"),
-            steps=self._steps(environment, agent, grading, shared_tests=bool(tests)),
+            steps=self._steps(environment, agent, grading),
             reward_strategy=document.multi_step_reward_strategy or "mean",
             artifacts=parts.artifacts(check, document.artifacts, "artifacts"),
             trajectory=self._trajectory(""),
             metadata=metadata_of(check, document),
             provenance=self._provenance(),
-            extras=self.extras,
+            extras=self.survey.tree(self.path, skip=_OWN_NAMES),
             unknown=check.unknown,
             findings=tuple(check.findings),
         )
@@ -84,44 +81,46 @@ class _Folder:
             return self.ours.id
         return self.document.task.name if self.document.task else os.path.basename(self.path)  # noqa: PTH119 - hot path
 
-    def _tree(self, name: str) -> FileTree:
-        return scan(f"{self.path}/{name}", boundary=self.path)
+    def _bundled(self, place: str) -> parts.Bundled:
+        """A folder of the task and the names at its top; empty if there is no such folder."""
+        names = self.survey.names.get(place, ())
+        return parts.Bundled(self.survey.tree(self.path, place), names) if names else parts.Bundled(FileTree(), ())
 
     def _trajectory(self, place: str) -> FileTree:
-        name = f"{self.path}/{place}trajectory.json"
-        if not os.path.lexists(name):
+        if "trajectory.json" not in self.survey.names.get(place, ()):
             return FileTree()
-        tree = scan(os.path.dirname(name), boundary=self.path)  # noqa: PTH120 - one style within this file
+        tree = scan(f"{self.path}/{place}", boundary=self.path)
         return FileTree(tuple(file for file in tree if file.path == "trajectory.json"))
 
     def _provenance(self) -> Provenance:
-        marked = any(file.path in _TERMINALWORLD_MARKS for file in self.extras)
-        kind: Format = "terminalworld" if marked else "harbor"
+        names = self.survey.names
+        is_terminalworld = not _TERMINALWORLD_MARKS.isdisjoint(names[""]) or "info.json" in names.get("source", ())
+        made_as: Format = "terminalworld" if is_terminalworld else "harbor"
         named = self.document.metadata.get("task_source")
         return Provenance(
-            format=self.ours.format or kind,
+            format=self.ours.format or made_as,
             path=self.path,
             schema_version=self.document.schema_version,
             source=self.document.source or (named if isinstance(named, str) else None),
         )
 
     def _environment(self) -> Environment:
-        environment = parts.environment(self.check, self.document.environment, self._tree("environment"))
-        parts.check_buildable(environment, self.path)
+        context, names = self._bundled("environment")
+        environment = parts.environment(self.check, self.document.environment, context, names=names)
+        parts.check_buildable(environment, names, self.path)
         ours = self.ours
-        if ours.setup is not None and environment.context.get(ours.setup) is None:
+        if ours.setup is not None and context.get(ours.setup) is None:
             raise self.check.refuse("metadata.termarena.setup", found=ours.setup, expected="a file in environment/")
         if ours.requires is None and not ours.services:
             return environment
         bare = None if ours.requires is None else BareRecipe(requires=ours.requires, setup=ours.setup)
         return environment.model_copy(update={"bare": bare, "services": ours.services})
 
-    def _tests(self, tree: FileTree, grading: Grading, *, is_needed: bool, place: str = "tests") -> Tests | None:
-        """The tests in a tree; None where the grader's own image holds them, or where a step may go without."""
+    def _tests(self, found: parts.Bundled, grading: Grading, *, is_needed: bool, place: str = "tests") -> Tests | None:
+        """The tests in a folder; None where the grader's own image holds them, or where a step may go without."""
         ours = self.ours.tests
-        if ours.root:
-            tree = tree.under(ours.root)
-        names = {file.path for file in tree}
+        tree = found.tree.under(ours.root) if ours.root else found.tree
+        names = tuple(file.path for file in tree) if ours.root else found.names
         entry = next((name for name in (ours.entry, "test.bat") if name in names), None)
         if entry is not None:
             return Tests(files=tree, entry=entry, verdict=ours.verdict, same_shell=ours.same_shell)
@@ -132,10 +131,9 @@ class _Folder:
         )
 
     def _solution(self, place: str) -> Solution | None:
-        tree = self._tree(place)
-        if not tree:
+        tree, names = self._bundled(place)
+        if not names:
             return None
-        names = {file.path for file in tree}
         typed = self.ours.keystrokes
         return Solution(
             files=tree,
@@ -144,9 +142,7 @@ class _Folder:
             env=self.document.solution.env,
         )
 
-    def _steps(
-        self, outer: Environment, agent: AgentPhase, grading: Grading, *, shared_tests: bool
-    ) -> tuple[Step, ...]:
+    def _steps(self, outer: Environment, agent: AgentPhase, grading: Grading) -> tuple[Step, ...]:
         steps: list[Step] = []
         seen: set[str] = set()
         for number, section in enumerate(self.document.steps or ()):
@@ -157,32 +153,23 @@ class _Folder:
                     f"{place}.name", found=section.name, expected="a unique name that can be a folder's"
                 )
             seen.add(key)
-            folder = f"steps/{section.name}"
-            tests = self._tree(f"{folder}/tests")
+            tests = self._bundled(f"steps/{section.name}/tests")
             own = parts.grading(
-                self.check, section.verifier, f"{place}.verifier", tests=tests, outer=outer, above=grading
+                self.check, section.verifier, f"{place}.verifier", bundled=tests, outer=outer, above=grading
             )
-            steps.append(
-                self._step(
-                    section,
-                    folder,
-                    agent=parts.agent_phase(self.check, section.agent, f"{place}.agent", above=agent),
-                    grading=own,
-                    tests=self._tests(tests, own, is_needed=not shared_tests, place=f"{folder}/tests"),
-                )
-            )
+            phase = parts.agent_phase(self.check, section.agent, f"{place}.agent", above=agent)
+            steps.append(self._step(section, tests, agent=phase, grading=own))
         return tuple(steps)
 
-    def _step(
-        self, section: StepSection, folder: str, *, agent: AgentPhase, grading: Grading, tests: Tests | None
-    ) -> Step:
+    def _step(self, section: StepSection, tests: parts.Bundled, *, agent: AgentPhase, grading: Grading) -> Step:
+        folder = f"steps/{section.name}"
         return Step(
             name=section.name,
             instruction=instruction_of(f"{self.path}/{folder}/instruction.md", boundary=self.path),
-            workdir=self._tree(f"{folder}/workdir"),
-            tests=tests,
+            workdir=self._bundled(f"{folder}/workdir").tree,
+            tests=self._tests(tests, grading, is_needed="tests" not in self.survey.names, place=f"{folder}/tests"),
             solution=self._solution(f"{folder}/solution"),
-            trajectory=self._trajectory(f"{folder}/"),
+            trajectory=self._trajectory(folder),
             agent=agent,
             grading=grading,
             min_reward=section.min_reward,

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from termarena.core.errors import TaskFormatError
 from termarena.tasks.files import FileTree
-from termarena.tasks.model import AgentPhase, Artifact, Environment, Grading, McpServer, NetworkPolicy
-from termarena.tasks.network import policy_of
+from termarena.tasks.model import AgentPhase, Artifact, Environment, Grading, McpServer
+from termarena.tasks.network import PUBLIC, policy_of
 
 if TYPE_CHECKING:
     from termarena.tasks.checking import Checker
     from termarena.tasks.harbor_schema import AgentSection, EnvironmentSection, VerifierSection
 
-__all__ = ["agent_phase", "artifacts", "check_buildable", "compose_in", "environment", "grading"]
+__all__ = ["Bundled", "agent_phase", "artifacts", "check_buildable", "compose_in", "environment", "grading"]
 
 COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
+_FREE_AGENT = AgentPhase()
+_PLAIN_GRADING = Grading()
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG])(?:I?B)?", re.IGNORECASE)
 _MB_PER = {"K": 1 / 1024, "M": 1, "G": 1024}
 
 
 def environment(
-    check: Checker, section: EnvironmentSection, context: FileTree, *, place: str = "environment"
+    check: Checker,
+    section: EnvironmentSection,
+    context: FileTree,
+    *,
+    names: tuple[str, ...],
+    place: str = "environment",
 ) -> Environment:
-    """`[environment]` or `[verifier.environment]`, with the build context that belongs to it."""
+    """`[environment]` or `[verifier.environment]`, with its build context, whose top level holds `names`."""
     system = section.os.lower()
     if system not in ("linux", "windows"):
         raise check.refuse(f"{place}.os", found=section.os, expected="linux or windows")
@@ -37,7 +44,7 @@ def environment(
     return Environment(
         image=section.docker_image,
         context=context,
-        compose=compose_in(context),
+        compose=compose_in(names),
         os="windows" if system == "windows" else "linux",
         cpus=section.cpus,
         memory_mb=_megabytes(check, f"{place}.memory", section.memory, section.memory_mb),
@@ -45,7 +52,7 @@ def environment(
         gpus=section.gpus or 0,
         gpu_types=section.gpu_types or (),
         tpu=section.tpu,
-        network=network or NetworkPolicy(),
+        network=network or PUBLIC,
         env=section.env,
         workdir=section.workdir,
         skills_dir=section.skills_dir,
@@ -55,15 +62,14 @@ def environment(
     )
 
 
-def compose_in(context: FileTree) -> str | None:
-    """The compose file at the top of a context, if there is one."""
-    names = {file.path for file in context}
+def compose_in(names: tuple[str, ...]) -> str | None:
+    """The compose file among the names of a folder, if there is one."""
     return next((name for name in COMPOSE_NAMES if name in names), None)
 
 
-def check_buildable(environment: Environment, folder: str) -> None:
+def check_buildable(environment: Environment, names: tuple[str, ...], folder: str) -> None:
     """Refuse an environment that nothing could be made from."""
-    if not (environment.image or environment.compose or environment.context.get("Dockerfile")):
+    if not (environment.image or environment.compose or "Dockerfile" in names):
         raise TaskFormatError(
             f"{folder}/environment",
             found="no Dockerfile, no compose file and no docker_image",
@@ -93,7 +99,7 @@ def _megabytes(check: Checker, place: str, text: str | None, number: int | None)
 
 def agent_phase(check: Checker, section: AgentSection, place: str, *, above: AgentPhase | None = None) -> AgentPhase:
     """`[agent]`; in a step, `above` is the task's own, which holds for whatever the step leaves out."""
-    above = above or AgentPhase()
+    above = above or _FREE_AGENT
     own = policy_of(check, place, mode=section.network_mode, hosts=section.allowed_hosts)
     return AgentPhase(
         timeout_s=above.timeout_s if section.timeout_sec is None else section.timeout_sec,
@@ -107,44 +113,48 @@ def grading(
     section: VerifierSection,
     place: str,
     *,
-    tests: FileTree,
+    bundled: Bundled,
     outer: Environment,
     above: Grading | None = None,
 ) -> Grading:
-    """`[verifier]`. `tests` may bring the grader's own image; `outer` is the task's environment, `above` the task's
-    grading in a step."""
+    """`[verifier]`. `outer` is the task's environment; `above`, in a step, is the task's own grading."""
     if section.environment_mode == "shared" and section.environment is not None:
         raise check.refuse(
             f"{place}.environment_mode", found="shared", expected=f"separate, as [{place}.environment] is set"
         )
-    above = above or Grading()
+    above = above or _PLAIN_GRADING
     mode = section.environment_mode or ("separate" if section.environment else above.mode)
-    own = policy_of(check, place, mode=section.network_mode, hosts=section.allowed_hosts)
+    own = _grader_environment(check, section, place, bundled, outer) if mode == "separate" else None
     return Grading(
         timeout_s=above.timeout_s if section.timeout_sec is None else section.timeout_sec,
         env={**above.env, **section.env},
         user=above.user if section.user is None else section.user,
-        network=own or above.network,
+        network=policy_of(check, place, mode=section.network_mode, hosts=section.allowed_hosts) or above.network,
         mode=mode,
-        environment=_grader_environment(check, section, place, tests, outer) or above.environment
-        if mode == "separate"
-        else None,
+        environment=own or (above.environment if mode == "separate" else None),
         collect=section.collect or above.collect,
     )
 
 
+class Bundled(NamedTuple):
+    """A folder of tests, which may bring the grader's own image."""
+
+    tree: FileTree
+    names: tuple[str, ...]
+
+
 def _grader_environment(
-    check: Checker, section: VerifierSection, place: str, tests: FileTree, outer: Environment
+    check: Checker, section: VerifierSection, place: str, bundled: Bundled, outer: Environment
 ) -> Environment | None:
     """The grader's own machine: from `[verifier.environment]`, from an image in the tests' folder, or none."""
-    bundled = tests if compose_in(tests) or tests.get("Dockerfile") else None
+    has_image = "Dockerfile" in bundled.names or compose_in(bundled.names) is not None
+    tree, names = bundled if has_image else (FileTree(), ())
     if section.environment is not None:
-        return environment(check, section.environment, bundled or FileTree(), place=f"{place}.environment")
-    if bundled is None:
+        return environment(check, section.environment, tree, names=names, place=f"{place}.environment")
+    if not has_image:
         return None
-    return outer.model_copy(
-        update={"image": None, "bare": None, "services": (), "context": bundled, "compose": compose_in(bundled)}
-    )
+    changes = {"image": None, "bare": None, "services": (), "context": tree, "compose": compose_in(names)}
+    return outer.model_copy(update=changes)
 
 
 def artifacts(check: Checker, entries: tuple[str | Artifact, ...], place: str) -> tuple[Artifact, ...]:

@@ -35,7 +35,7 @@ def load_task(folder: Path | str, *, strict: bool = False) -> Task:
     `strict`, also for unknown fields and loose types, which otherwise become findings. Nothing else is raised for any
     content of the folder.
     """
-    path = os.path.abspath(folder)  # noqa: PTH100 - 3,500 of these per data set; Path costs more than the TOML parser
+    path = os.path.abspath(folder)  # noqa: PTH100 - keeps links, and a Path costs more than the TOML parser
     for marker, load in _LOADERS.items():
         if os.path.lexists(f"{path}/{marker}"):
             return _load(load, path, strict=strict)

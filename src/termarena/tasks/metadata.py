@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["conventional", "metadata_of"]
 
-_TEXTS = ("category", "difficulty")
-_LISTS = ("tags", "languages")
-_MINUTES = {
-    "expert_time_estimate_min": ("expert_time_min", 1),
-    "expert_time_estimate_hours": ("expert_time_min", 60),
-    "junior_time_estimate_min": ("junior_time_min", 1),
-}
 _AUTHOR = ("author_name", "author_email")
 
 
@@ -43,13 +36,16 @@ def conventional(check: Checker, table: Mapping[str, Any], **known: Any) -> Meta
     """Metadata out of a free-form table; a conventional name with a value of another type is noted and kept as it
     stands."""
     fields: dict[str, Any] = dict(known)
-    extra = dict(table)
-    for name in _TEXTS:
-        _take(check, extra, fields, name, lambda value: value if isinstance(value, str) and value else None)
-    for name in _LISTS:
-        _take(check, extra, fields, name, _strings)
-    for name, (field, minutes) in _MINUTES.items():
-        _take(check, extra, fields, name, partial(_minutes, unit=minutes), field=field)
+    extra: dict[str, Any] = {}
+    for name, value in table.items():
+        field, read = _CONVENTIONS.get(name, ("", None))
+        understood = read(value) if read else None
+        if understood is None:
+            extra[name] = value
+            if read:
+                check.note("odd-metadata", f"metadata.{name} is {value!r:.60}, which is not what other tasks put there")
+        else:
+            fields[field] = understood
     if not fields.get("authors") and isinstance(extra.get("author_name"), str):
         author, email = (extra.pop(name, None) for name in _AUTHOR)
         fields["authors"] = (_author(author, email if isinstance(email, str) else None),)
@@ -60,23 +56,8 @@ def _author(name: str, email: str | None) -> str:
     return f"{name} <{email}>" if email else name
 
 
-def _take(
-    check: Checker,
-    extra: dict[str, Any],
-    fields: dict[str, Any],
-    name: str,
-    read: Callable[[object], object],
-    *,
-    field: str | None = None,
-) -> None:
-    if name not in extra:
-        return
-    value = read(extra[name])
-    if value is None:
-        check.note("odd-metadata", f"metadata.{name} is {extra[name]!r:.60}, which is not what other tasks put there")
-        return
-    fields[field or name] = value
-    del extra[name]
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _strings(value: object) -> tuple[str, ...] | None:
@@ -85,6 +66,17 @@ def _strings(value: object) -> tuple[str, ...] | None:
     return None
 
 
-def _minutes(value: object, unit: int) -> float | None:
+def _minutes(value: object, unit: int = 1) -> float | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) * unit if is_number and 0 <= value < float("inf") else None  # type: ignore[arg-type,operator]  # a number
+
+
+_CONVENTIONS: dict[str, tuple[str, Callable[[object], object]]] = {
+    "category": ("category", _text),
+    "difficulty": ("difficulty", _text),
+    "tags": ("tags", _strings),
+    "languages": ("languages", _strings),
+    "expert_time_estimate_min": ("expert_time_min", _minutes),
+    "expert_time_estimate_hours": ("expert_time_min", partial(_minutes, unit=60)),
+    "junior_time_estimate_min": ("junior_time_min", _minutes),
+}

@@ -66,7 +66,6 @@ class Frozen(BaseModel):
         strict=True,
         extra="forbid",
         allow_inf_nan=False,
-        populate_by_name=True,
         arbitrary_types_allowed=True,
     )
 

@@ -11,10 +11,15 @@ from termarena.tasks.model import NetworkPolicy
 if TYPE_CHECKING:
     from termarena.tasks.checking import Checker
 
-__all__ = ["policy_of"]
+__all__ = ["PUBLIC", "policy_of"]
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_MODES = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
+PUBLIC = NetworkPolicy()
+_POLICIES = {
+    "public": PUBLIC,
+    "no-network": NetworkPolicy(mode="none"),
+    "allowlist": NetworkPolicy(mode="allowlist"),
+}
 
 
 def policy_of(
@@ -30,8 +35,11 @@ def policy_of(
         mode = "public" if allow_internet else "no-network"
     if mode is None:
         return None
-    names = tuple(_host(check, f"{place}.allowed_hosts", host) for host in hosts or ())
-    return NetworkPolicy.model_validate({"mode": _MODES[mode], "allowed_hosts": names})
+    if not hosts:
+        return _POLICIES[mode]
+    return NetworkPolicy(
+        mode="allowlist", allowed_hosts=tuple(_host(check, f"{place}.allowed_hosts", host) for host in hosts)
+    )
 
 
 def _host(check: Checker, place: str, host: str) -> str:

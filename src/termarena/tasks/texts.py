@@ -12,17 +12,17 @@ from termarena.tasks.model import Keystrokes
 __all__ = ["instruction_of", "keystrokes_of", "without_canary"]
 
 # Data-provenance marks at the top of a file; Harbor hides them from the agent, and so do we.
-_CANARY = re.compile(r"\s*(?:<!--.*canary.*-->|#.*canary.*)\s*", re.IGNORECASE)
+_CANARY = re.compile(r"[ \t]*(?:<!--.*canary.*-->|#.*canary.*)[ \t\r]*(?:\n|\Z)", re.IGNORECASE)
 
 
 def without_canary(text: str) -> str:
     """The text without the canary comment lines it begins with, and the blank lines after them."""
+    if not _CANARY.match(text):
+        return text
     lines = text.split("\n")
     start = 0
     while start < len(lines) and _CANARY.fullmatch(lines[start]):
         start += 1
-    if not start:
-        return text
     while start < len(lines) and not lines[start].strip():
         start += 1
     return without_canary("\n".join(lines[start:]))
@@ -31,8 +31,7 @@ def without_canary(text: str) -> str:
 def instruction_of(file: str, *, boundary: str) -> str:
     """What the agent is asked, from a file of the task. Raises TaskFormatError if there is nothing in it."""
     text = read_text(file, boundary=boundary)
-    if "canary" in text[:2000].lower():
-        text = without_canary(text)
+    text = without_canary(text)
     if not text.strip():
         raise TaskFormatError(file, found="an empty file", expected="what the agent is asked to do")
     return text
