@@ -176,8 +176,8 @@ def survey(root: str) -> Survey:
     """Look over a task's folder without a system call per file. Raises TaskFormatError if a folder cannot be read."""
     names: dict[str, tuple[str, ...]] = {}
     is_plain = True
-    pending = [("", root)]
     count = 0
+    pending = [("", root)]
     while pending:
         place, path = pending.pop()
         entries = _listing(path, is_root=not place)
@@ -187,10 +187,11 @@ def survey(root: str) -> Survey:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 continue
+            name = entry.name
             if not entry.is_dir(follow_symlinks=False):
                 is_plain = False
-            elif entry.name not in IGNORED_NAMES:
-                pending.append((f"{place}/{entry.name}" if place else entry.name, entry.path))
+            elif name not in IGNORED_NAMES:
+                pending.append((f"{place}/{name}" if place else name, entry.path))
         if count > MAX_FILES:
             raise TaskFormatError(root, found=f"more than {MAX_FILES} files", expected="a task's files only")
     return Survey(names, is_plain)
