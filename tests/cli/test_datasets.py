@@ -7,9 +7,9 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from support.folders import harbor
 
 from running import termarena
+from support.folders import harbor
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.folders import harbor, simple, terminal_bench_1, write_folder
 
 from running import termarena
+from support.folders import harbor, simple, terminal_bench_1, write_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,7 +152,6 @@ def test_the_task_that_init_makes_is_proven(tmp_path: Path) -> None:
     from pathlib import Path  # noqa: PLC0415 - at run time only here
 
     from support.bare import reward_of  # noqa: PLC0415 - as above
-
     from termarena.tasks import load_task  # noqa: PLC0415 - as above
 
     termarena("tasks", "init", "mine", "--output", str(tmp_path))

@@ -36,7 +36,9 @@ ln -s /proc/self/fd dev/fd
 ip link set lo up 2>/dev/null || python3 -c '
 import fcntl, socket, struct
 fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sH14s", b"lo", 0x41, b""))'
-inside() { env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LC_ALL=C.UTF-8 chroot . sh -c "$1" </dev/null; }
+inside() {
+  env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LC_ALL=C.UTF-8 chroot . sh -c "$1" </dev/null
+}
 if [ -n "$setup" ]; then
   cp -R "$task/environment" tmp/environment
   inside "cd $workdir && sh /tmp/environment/$setup" >&2
@@ -59,7 +61,7 @@ cat logs/verifier/reward.txt
 
 
 def reward_of(task: Task, agent: Path | None, scratch: Path) -> str:
-    """The reward after running `agent` (None: nothing) on the task; the talk of set-up, agent and tests goes to stderr."""
+    """The reward after running `agent` (None: nothing) on the task; the talk of all that runs goes to stderr."""
     bare = task.environment.bare
     assert bare is not None
     root = scratch / "root"

@@ -9,8 +9,8 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
-from support.folders import HARBOR, SIMPLE, TASK_TOML, TERMINAL_BENCH_1, harbor, simple, terminal_bench_1, write_folder
 
+from support.folders import HARBOR, SIMPLE, TASK_TOML, TERMINAL_BENCH_1, harbor, simple, terminal_bench_1, write_folder
 from termarena.core.errors import TaskFormatError
 from termarena.tasks import load_task
 

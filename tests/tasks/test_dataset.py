@@ -4,8 +4,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.folders import harbor, simple, terminal_bench_1
 
+from support.folders import harbor, simple, terminal_bench_1
 from termarena.core.errors import DigestMismatch, NotFound, TaskFormatError
 from termarena.tasks import Dataset, Selection, load_dataset, lock_of, read_lock, verify_lock, write_lock
 
@@ -140,7 +140,7 @@ def test_a_lock_sees_changed_limits_and_other_tasks(dataset: Dataset, folder: Pa
     harbor(folder / "alpha", task_toml="[agent]\ntimeout_sec = 1.0\n")
     harbor(folder / "omega")
     (folder / "gamma").rename(folder.parent / "gone")
-    with pytest.raises(DigestMismatch, match="dataset mine 1.0 does not match its lock") as caught:
+    with pytest.raises(DigestMismatch, match=r"dataset mine 1\.0 does not match its lock") as caught:
         verify_lock(load_dataset(folder), lock)
     assert caught.value.files == (
         "task write-one is missing",

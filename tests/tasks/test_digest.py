@@ -3,14 +3,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.folders import HARBOR, TASK_TOML, harbor, write_folder
 
+from support.folders import HARBOR, TASK_TOML, harbor, write_folder
 from termarena.tasks import load_task, scored_view
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MOVES_A_SCORE = {
+    "environment/__pycache__/lost.cpython-311.pyc": "bytecode without a source",
+    "environment/repository/.git/HEAD": "ref: refs/heads/main\n",
     "instruction.md": "Write 2 to /app/one.txt.\n",
     "environment/Dockerfile": "FROM debian:trixie-slim\n",
     "environment/extra.txt": "new\n",
@@ -23,7 +25,8 @@ MOVES_NOTHING = {
     "solution/solve.sh": "#!/bin/sh\ntrue\n",
     "README.md": "Words.\n",
     "cheats/a.sh": "#!/bin/sh\n",
-    "tests/__pycache__/x.pyc": "left by a tool",
+    "tests/.DS_Store": "left by a tool",
+    ".git/HEAD": "ref: refs/heads/main\n",
     "task.toml": TASK_TOML.replace('"scripting"', '"other"') + "build_timeout_sec = 5.0\n",
 }
 
@@ -61,3 +64,13 @@ def test_the_digest_is_a_promise(tmp_path: Path) -> None:
     task = load_task(harbor(tmp_path / "t"))
     assert list(scored_view(task)) == ["instruction", "environment", "agent", "tests"]
     assert task.digest == "ta1:70f22b4cdeb0fe726aa3064f1441ff8facedba27493db2a792bf6cb79c7503eb"
+
+
+def test_bytecode_beside_its_source_is_no_content(tmp_path: Path) -> None:
+    files = {**HARBOR, "tests/helper.py": "", "tests/sub/other.py": ""}
+    before = load_task(write_folder(tmp_path / "a", files)).digest
+    compiled = {
+        "tests/__pycache__/helper.cpython-312.pyc": "x",
+        "tests/sub/__pycache__/other.cpython-312.opt-1.pyc": "x",
+    }
+    assert load_task(write_folder(tmp_path / "b", {**files, **compiled})).digest == before

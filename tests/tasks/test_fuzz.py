@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from support.folders import HARBOR, SIMPLE, TERMINAL_BENCH_1, write_folder
 from tasks.test_harbor import EVERYTHING
-
 from termarena.core.errors import TaskError
 from termarena.tasks import load_dataset, load_task
 from termarena.tasks.documents import parse_yaml
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
-BOUNDED = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+BOUNDED = settings(
+    max_examples=150,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 FORMATS = {
     "harbor": (HARBOR | {"task.toml": EVERYTHING}, ["task.toml", "instruction.md"]),
@@ -44,11 +50,10 @@ def _load(folder: Path, files: Mapping[str, str | bytes]) -> None:
     write_folder(folder, files)
     try:
         task = load_task(folder)
-    except TaskError as error:
-        assert error.message
-    else:
-        assert task.digest.startswith("ta1:")
-        assert task.model_dump_json()
+    except TaskError:
+        return
+    assert task.digest.startswith("ta1:")
+    assert task.model_dump_json()
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -84,10 +89,9 @@ def test_any_collection(tmp_path: Path, entries: object) -> None:
     (tmp_path / "tasks.json").write_text(json.dumps(entries))
     try:
         dataset = load_dataset(tmp_path)
-    except TaskError as error:
-        assert error.message
-    else:
-        assert len(dataset) + len(dataset.broken) > 0
+    except TaskError:
+        return
+    assert len(dataset) + len(dataset.broken) > 0
 
 
 @given(text=st.text(alphabet="abc: -[]{}&*!?|>'\"\n\t#%@`1.", max_size=80))

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.folders import HARBOR, TASK_TOML, harbor, write_folder
 
+from support.folders import HARBOR, TASK_TOML, harbor, write_folder
 from termarena.core.errors import TaskFormatError
 from termarena.tasks import load_task, needs_of
 from termarena.tasks.model import AgentPhase, Artifact, BareRecipe, Collect, Healthcheck, McpServer, NetworkPolicy

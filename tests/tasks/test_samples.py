@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.bare import reward_of
 
+from support.bare import reward_of
 from termarena.tasks import load_dataset, load_task, needs_of
 from termarena.tasks.lint import lint
 from termarena.tasks.simple import CATEGORIES

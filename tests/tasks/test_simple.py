@@ -4,8 +4,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.folders import SIMPLE, simple, write_folder
 
+from support.folders import SIMPLE, simple, write_folder
 from termarena.core.errors import TaskFormatError
 from termarena.tasks import load_dataset, load_task, needs_of
 from termarena.tasks.model import BareRecipe

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from support.folders import TASK_YAML, TERMINAL_BENCH_1, terminal_bench_1, write_folder
 
+from support.folders import TASK_YAML, TERMINAL_BENCH_1, terminal_bench_1, write_folder
 from termarena.core.errors import TaskFormatError
 from termarena.tasks import load_task, needs_of
 from termarena.tasks.model import Keystrokes

@@ -6,10 +6,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.folders import HARBOR, SIMPLE, TASK_YAML, TERMINAL_BENCH_1, write_folder
 from tasks.test_harbor import EVERYTHING
 from tasks.test_terminal_bench_1 import SEVERAL
-
 from termarena.core.errors import UsageError
 from termarena.tasks import file_digests, load_task, scored_view, write_harbor
 

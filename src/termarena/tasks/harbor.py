@@ -11,7 +11,7 @@ from termarena.core.errors import TaskFormatError
 from termarena.tasks import harbor_parts as parts
 from termarena.tasks.checking import Checker
 from termarena.tasks.documents import parse_toml, read_text
-from termarena.tasks.files import FileTree, scan, survey
+from termarena.tasks.files import NOT_CONTENT, FileTree, scan, survey
 from termarena.tasks.harbor_schema import KNOWN_SCHEMAS, Extension, TaskToml
 from termarena.tasks.metadata import metadata_of
 from termarena.tasks.model import BareRecipe, Environment, Provenance, Solution, Step, Task, Tests
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["MARKER", "load_harbor"]
 
 MARKER = "task.toml"
-_OWN_NAMES = frozenset({MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"})
+_OWN_NAMES = NOT_CONTENT | frozenset(
+    {MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"}
+)
 _TERMINALWORLD_MARKS = frozenset({"status.json", "refinement_metadata.json"})
 _STEP_NAME = re.compile(r'[^<>:"/\\|?*\x00-\x1f\x7f]{1,255}')
 
