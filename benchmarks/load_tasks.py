@@ -125,7 +125,7 @@ def measure(folder: Path, rounds: int, harbor: str | None) -> dict[str, dict[str
             result = run(python, code, str(folder), "all")
             if turn:  # the first warms the disk cache
                 for what, seconds in result["seconds"].items():  # type: ignore[attr-defined]  # as the code above prints
-                    times[name].setdefault(what, []).append(seconds / result["tasks"] * 1e6)  # type: ignore[operator]
+                    times[name].setdefault(what, []).append(seconds / result["tasks"] * 1e6)
     return times
 
 
