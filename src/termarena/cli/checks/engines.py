@@ -33,7 +33,7 @@ class Engine:
     api_version: str
 
 
-class EngineSilent(Exception):  # noqa: N818 - silence is what it is, and it never leaves this file
+class EngineSilent(Exception):
     """An address that did not answer as an engine does; the text says why."""
 
 

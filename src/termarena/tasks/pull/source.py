@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from termarena.core.errors import NotFound, UsageError
 from termarena.tasks.pull.contract import Kind, Plan, is_safe_path, shown
-from termarena.tasks.pull.known import KnownSource, all_names, look_up
+from termarena.tasks.pull.known import KnownSource, known_names, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +50,7 @@ _GIT = re.compile(
 _SCP = re.compile(r"[\w.-]+@[\w.-]+:(?!/)")
 _HUB = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?:@(?P<revision>[^#]*))?(?:#(?P<folder>.*))?")
 _SHA256 = re.compile(r"@sha256:(?P<hex>[0-9a-fA-F]{64})$")
+_LONGEST_NAME = 100
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # What git forbids in the name of a branch or tag, and a leading dash, which a command would take for an option.
 _BAD_REVISION = re.compile(r"^[-./]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/$|\.lock$")
@@ -97,8 +98,8 @@ class Source:
         """The folder in the cache that holds the pulled revisions: the known name, or an address that can be read."""
         if self.known is not None:
             return self.known.name
-        words = re.sub(r"[^\w.-]+", "-", re.sub(r"^[a-z+]+://", "", shown(self.address)))
-        return f"{words.strip('-.')[-80:].lstrip('-.')}-{self.key[:8]}"
+        words = _plain(re.sub(r"^[a-z+]+://", "", shown(self.address)))
+        return f"{words[-80:].lstrip('-.')}-{self.key[:8]}"
 
     def plan(self) -> Plan:
         """What would be fetched."""
@@ -197,6 +198,9 @@ def _archive_url(text: str) -> Source | None:
     url, folder = _cut_folder(text)
     digest = _SHA256.search(url)
     url = _SHA256.sub("", url)
+    if not _URL.match(url):
+        return None
+    _check_url(url)
     parts = urlsplit(url)
     suffix = _archive_suffix(parts.path)
     if suffix is None or parts.scheme not in ("http", "https", "file"):
@@ -206,14 +210,14 @@ def _archive_url(text: str) -> Source | None:
 
 
 def _local(text: str) -> Source:
-    if Path(text).is_dir():
+    if _is_folder(text):
         return Source(text=text, kind="folder", name=Path(text).resolve().name, address=str(Path(text).absolute()))
     rest, folder = _cut_folder(text)
     digest = _SHA256.search(rest)
     path = _SHA256.sub("", rest)
-    if Path(path).is_dir() and folder:
+    if _is_folder(path) and folder:
         return _local(f"{path}/{_folder(folder)}")
-    if not Path(path).is_file():
+    if not _is_file(path):
         raise _nothing(text)
     if _archive_suffix(path) is None:
         raise UsageError(f"{path} is no archive", hint=f"archives end in {', '.join(ARCHIVE_SUFFIXES)}")
@@ -223,7 +227,7 @@ def _local(text: str) -> Source:
 def _nothing(text: str) -> NotFound:
     if "/" in text:
         return NotFound(f"there is no file or folder {text}", hint=_FORMS)
-    return NotFound(f"no dataset is known as {text}, and there is no such folder", known=all_names(), hint=_FORMS)
+    return NotFound(f"no dataset is known as {text}, and there is no such folder", known=known_names(), hint=_FORMS)
 
 
 def _archive(text: str, address: str, *, name: str, digest: re.Match[str] | None, folder: str | None) -> Source:
@@ -247,7 +251,9 @@ def _registry(text: str, rest: str) -> Source:
     url = _URL.match(address)
     if url and url["scheme"] not in ("http", "https"):
         raise UsageError(f"a registry is a file, or comes by http or https, not by {url['scheme']}")
-    if not url and not Path(address).is_file():
+    if url:
+        _check_url(address)
+    elif not _is_file(address):
         raise NotFound(f"there is no registry file {address}")
     name = _plain(dataset.partition("@")[0] or Path(address).stem)
     return Source(
@@ -285,4 +291,23 @@ def _folder(text: str | None) -> str:
 
 def _plain(name: str) -> str:
     """A name that can be that of a folder."""
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "dataset"
+    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.")[:_LONGEST_NAME].rstrip("-.") or "dataset"
+
+
+def _is_folder(path: str) -> bool:
+    # The methods of Path raise where these say no: a name that is too long, a folder above that may not be searched.
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname or parts.scheme == "file") and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise UsageError(f"{shown(url)} is no address")

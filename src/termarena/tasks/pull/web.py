@@ -57,7 +57,9 @@ class Answer(NamedTuple):
     url: str
 
 
-class _TryAgain(Exception):  # noqa: N818 - not an error of ours, a turn of the loop
+class _TryAgain(Exception):
+    """Not an error yet: a turn of the loop."""
+
     def __init__(self, problem: str, *, after_s: float | None = None, is_connection: bool = False) -> None:
         super().__init__(problem)
         self.after_s = after_s
@@ -193,8 +195,11 @@ class Web:
         return headers
 
     def _next_hop(self, url: str, location: str) -> str:
-        target = urljoin(url, location)
-        scheme = urlsplit(target).scheme
+        try:
+            target = urljoin(url, location)
+            scheme = urlsplit(target).scheme if urlsplit(target).port != 0 else ""
+        except ValueError:
+            target = scheme = ""
         if scheme not in ("http", "https") or (urlsplit(url).scheme == "https" and scheme == "http"):
             raise PullError(self.plan, "unsafe", f"{shown(url)} redirects to {shown(target)[:80] or 'nowhere'}")
         return target
