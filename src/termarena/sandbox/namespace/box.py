@@ -1,0 +1,545 @@
+"""A running namespace sandbox, as the harness holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from termarena.core.errors import CapabilityMissing, NotFound, SandboxBroken, SandboxFileError
+from termarena.sandbox.contract import (
+    DEFAULT_OUTPUT_BYTES,
+    TIMEOUT_STATUS,
+    Change,
+    ExecResult,
+    FileChanges,
+    ProcessInfo,
+    Snapshot,
+    TreeReport,
+)
+from termarena.sandbox.namespace import trees
+from termarena.sandbox.namespace.cgroups import Cgroup
+from termarena.sandbox.namespace.channel import Channel
+from termarena.sandbox.namespace.inside import wire
+from termarena.sandbox.namespace.pty import NamespacePty
+from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot
+from termarena.sandbox.namespace.streams import Collector, Feeder
+from termarena.sandbox.spec import SandboxSpec
+from termarena.sandbox.state import Trace
+
+__all__ = ["Holdings", "NamespaceSandbox"]
+
+GRACE_S: Final = 0.5
+"""Between SIGTERM and SIGKILL after a timeout."""
+BACKSTOP_S: Final = 15.0
+"""How much later than a timeout inside the host gives a sandbox up."""
+STOP_TIMEOUT_S: Final = 10.0
+ROOT_NAMES: Final = ("root", "0", "0:0", "root:root")
+
+
+@dataclass(slots=True)
+class Holdings:
+    """What belongs to one sandbox on the host and ends with it."""
+
+    trace: Trace
+    cgroup: Cgroup | None
+    pidfd: int
+    host_pid: int
+    has_users: bool
+    base_digest: str
+    scratch: Path
+    """A folder for unnamed files, on a disk rather than in memory."""
+    closers: list[contextlib.AbstractAsyncContextManager[object]] = field(default_factory=list)
+
+
+class NamespaceSandbox:
+    """See `termarena.sandbox.contract.Sandbox`."""
+
+    def __init__(self, sandbox_id: str, spec: SandboxSpec, control: socket.socket, held: Holdings) -> None:
+        """Takes over the socket and what is held; made by the driver."""
+        self._id = sandbox_id
+        self._spec = spec
+        self._held = held
+        self._ready: asyncio.Future[wire.Message] = asyncio.get_running_loop().create_future()
+        self._opened: dict[int, asyncio.Future[wire.Received]] = {}
+        self._channel = Channel(sandbox_id, control, on_event=self._take_event)
+        self._draining: set[Collector] = set()
+        self._env = dict(spec.env)
+        self._is_sealed = False
+        self._is_stopped = False
+
+    @property
+    def id(self) -> str:
+        """Unique on this machine."""
+        return self._id
+
+    @property
+    def spec(self) -> SandboxSpec:
+        """What it was started from."""
+        return self._spec
+
+    @property
+    def host_pid(self) -> int:
+        """The number of its process 1 on the host."""
+        return self._held.host_pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process 1 was alive when last heard of."""
+        return self._channel.ended is None
+
+    def add_environment(self, env: Mapping[str, str]) -> None:
+        """Variables for every later command; the driver uses it for the proxy's address."""
+        self._env.update(env)
+
+    async def ready(self, timeout_s: float) -> wire.Message:
+        """Wait until it is assembled: the message `ready` or `failed`. Raises `SandboxBroken`, `TimeoutError`."""
+        self._channel.open()
+        ended = asyncio.ensure_future(self._until_ended())
+        try:
+            await asyncio.wait({self._ready, ended}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+        if self._ready.done():
+            return self._ready.result()
+        if self._channel.ended is not None:
+            raise SandboxBroken(self._id, self._channel.ended)
+        raise TimeoutError
+
+    def _take_event(self, received: wire.Received) -> None:
+        message = received.message
+        if "ready" in message or "failed" in message:
+            if not self._ready.done():
+                self._ready.set_result(message)
+            return
+        if "ended" in message:
+            self._channel.close(f"its {message['ended']} time limit was reached")
+            return
+        opened = self._opened.pop(message.get("opened", 0), None)
+        if opened is not None and not opened.done():
+            opened.set_result(received)
+            return
+        for fd in received.fds:
+            os.close(fd)
+
+    async def _until_ended(self) -> None:
+        """Wait for the death of process 1; the kernel has then ended every process of the sandbox."""
+        loop = asyncio.get_running_loop()
+        gone = loop.create_future()
+        loop.add_reader(self._held.pidfd, lambda: gone.done() or gone.set_result(None))
+        try:
+            await gone
+        finally:
+            loop.remove_reader(self._held.pidfd)
+
+    # Commands.
+
+    def _command(
+        self, argv: Sequence[str], *, user: str | None, cwd: str | None, env: Mapping[str, str] | None
+    ) -> wire.Message:
+        words = list(argv)
+        if not words or any("\0" in word for word in words):
+            raise ValueError("a command needs at least one word, and no word may hold a NUL")
+        if self._is_sealed:
+            raise SandboxBroken(self._id, "it has been sealed")
+        return {
+            "argv": words,
+            "user": self._user(user),
+            "cwd": cwd or self._spec.workdir,
+            "env": {**self._env, **(env or {})},
+            "grace_s": GRACE_S,
+            "timeout_s": None,
+        }
+
+    def _user(self, user: str | None) -> str:
+        wanted = user or self._spec.user
+        if wanted not in ROOT_NAMES and not self._held.has_users:
+            raise CapabilityMissing(
+                "a user other than root",
+                driver="namespace",
+                why="an ordinary user without newuidmap has one id to give",
+                hint="install uidmap and grant a range in /etc/subuid and /etc/subgid",
+            )
+        return wanted
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        user: str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+    ) -> ExecResult:
+        """See the contract."""
+        number = self._channel.number()
+        request = {**self._command(argv, user=user, cwd=cwd, env=env), "op": "exec", "id": number, "timeout_s": timeout_s}
+        kills_before = self._oom_kills()
+        started = time.monotonic()
+        pipes = _Pipes(stdin)
+        try:
+            future = await self._channel.begin(request, pipes.inner)
+        except BaseException:
+            pipes.abandon()
+            raise
+        out, err, feeder = pipes.attend(stdin, keep_bytes=max_output_bytes)
+        try:
+            answer = (await self._result(number, future, timeout_s=timeout_s)).message
+            _raise_refusal(answer, "exec", cwd or argv[0])
+            code, number_of_signal = _status(answer["status"], timed_out=answer["timed_out"])
+            return ExecResult(
+                exit_status=code,
+                signal=number_of_signal,
+                stdout=out.finish(),
+                stderr=err.finish(),
+                stdout_bytes=out.total_bytes,
+                stderr_bytes=err.total_bytes,
+                duration_s=time.monotonic() - started,
+                timed_out=answer["timed_out"],
+                oom_killed=answer["watch_kills"] > 0 or self._oom_kills() > kills_before,
+            )
+        finally:
+            if feeder is not None:
+                feeder.close()
+            self._keep_draining(out, err)
+
+    def _keep_draining(self, *collectors: Collector) -> None:
+        self._draining = {collector for collector in self._draining if collector.is_open}
+        for collector in collectors:
+            collector.finish()
+            if collector.is_open and not self._is_stopped:
+                self._draining.add(collector)
+            else:
+                collector.close()
+
+    def _oom_kills(self) -> int:
+        return self._held.cgroup.oom_kills() if self._held.cgroup is not None else 0
+
+    async def _result(
+        self, number: int, future: asyncio.Future[wire.Received], *, timeout_s: float | None
+    ) -> wire.Received:
+        """The answer to an exec; a cancelled wait ends the exec, one that is never answered ends the sandbox."""
+        backstop = None if timeout_s is None else timeout_s + GRACE_S + BACKSTOP_S
+        try:
+            done, _ = await asyncio.wait({future}, timeout=backstop)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._end_exec(number))
+            raise
+        if not done:
+            await self.stop()
+            raise SandboxBroken(self._id, "its process 1 did not end a command in time")
+        return future.result()
+
+    async def _end_exec(self, number: int) -> None:
+        with contextlib.suppress(SandboxBroken):
+            try:
+                await asyncio.wait_for(self._channel.ask({"op": "kill", "exec": number}), BACKSTOP_S)
+            except TimeoutError:
+                await self.stop()
+
+    async def open_pty(
+        self,
+        argv: Sequence[str],
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        user: str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> NamespacePty:
+        """See the contract."""
+        if cols < 1 or rows < 1:
+            raise ValueError(f"a terminal needs at least 1×1, not {cols}×{rows}")
+        number = self._channel.number()
+        command = self._command(argv, user=user, cwd=cwd, env={"TERM": "xterm-256color", **(env or {})})
+        opened: asyncio.Future[wire.Received] = asyncio.get_running_loop().create_future()
+        self._opened[number] = opened
+        ended = await self._channel.begin({**command, "op": "pty", "id": number, "cols": cols, "rows": rows})
+        try:
+            await asyncio.wait({opened, ended}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._end_exec(number))
+            raise
+        finally:
+            self._opened.pop(number, None)
+        if not opened.done():
+            _raise_refusal(ended.result().message, "open a terminal in", cwd or argv[0])
+            raise SandboxBroken(self._id, "a terminal ended before it was opened")
+        received = opened.result()
+        return NamespacePty(received.fds[0], received.message["pid"], ended=ended, end=lambda: self._end_exec(number))
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """See the contract."""
+        answer = await self._channel.ask({"op": "processes"})
+        return tuple(
+            ProcessInfo(row["pid"], row["parent"], row["uid"], row["state"], tuple(row["argv"]))
+            for row in answer.message["processes"]
+        )
+
+    async def kill_processes(self) -> int:
+        """See the contract."""
+        return int((await self._channel.ask({"op": "kill_all"})).message["count"])
+
+    # Files.
+
+    async def _open(self, path: str, **how: object) -> int:
+        received = await self._channel.ask({"op": "open", "path": path, **how})
+        _raise_refusal(received.message, str(how["access"]), path)
+        return received.fds[0]
+
+    async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        """See the contract."""
+        _check_path(path)
+        return await asyncio.to_thread(_read_file, await self._open(path, access="read"), path, max_bytes)
+
+    async def write(self, path: str, content: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
+        """See the contract."""
+        _check_path(path)
+        self._refuse_if_sealed()
+        fd = await self._open(path, access="write", mode=mode, user=self._user(user))
+        await asyncio.to_thread(_write_file, fd, path, content)
+
+    def _refuse_if_sealed(self) -> None:
+        if self._is_sealed:
+            raise SandboxBroken(self._id, "it has been sealed")
+
+    async def put_tree(self, source: Path, target: str, *, user: str | None = None) -> TreeReport:
+        """See the contract."""
+        _check_path(target)
+        self._refuse_if_sealed()
+        reading, writing = os.pipe()
+        packing = asyncio.get_running_loop().run_in_executor(None, trees.pack_folder, source, writing)
+        try:
+            report = await self._job("put_tree", (reading,), path=target, user=self._user(user))
+        finally:
+            os.close(reading)
+            await asyncio.shield(packing)
+        return TreeReport(int(report["count"]), int(report["size_bytes"]))
+
+    async def get_tree(self, source: str, target: Path) -> TreeReport:
+        """See the contract."""
+        _check_path(source)
+        target.mkdir(exist_ok=True)
+        if any(target.iterdir()):
+            raise FileExistsError(f"{target} is not empty")
+        reading, writing = os.pipe()
+        unpacking = asyncio.get_running_loop().run_in_executor(None, trees.receive_tree, reading, target)
+        try:
+            report = await self._job("get_tree", (writing,), path=source)
+        finally:
+            os.close(writing)
+            received = await asyncio.gather(asyncio.shield(unpacking), return_exceptions=True)
+        if isinstance(received[0], BaseException):
+            raise received[0]
+        done = received[0]
+        return TreeReport(done.files, done.size_bytes, tuple(sorted({*done.skipped, *report["skipped"]})))
+
+    async def _job(self, job: str, fds: tuple[int, ...] = (), **args: object) -> dict[str, Any]:
+        """Run a job in the sandbox and take its report; `SandboxFileError` when it failed."""
+        report_fd = os.memfd_create("report", os.MFD_CLOEXEC)
+        number = self._channel.number()
+        try:
+            request = {"op": "job", "id": number, "job": job, **args}
+            answer = await self._result(number, await self._channel.begin(request, (report_fd, *fds)), timeout_s=None)
+            os.lseek(report_fd, 0, os.SEEK_SET)
+            raw = wire.read_to_end(report_fd)
+        finally:
+            os.close(report_fd)
+        where = str(args.get("path", ""))
+        _raise_refusal(answer.message, job, where)
+        if not raw:
+            raise SandboxFileError(job, where, problem="it was ended before it could report")
+        report: dict[str, Any] = json.loads(raw)
+        _raise_refusal(report, job, str(report.get("path") or where))
+        return report
+
+    # States.
+
+    async def seal(self) -> None:
+        """See the contract."""
+        if not self._is_sealed:
+            received = await self._channel.ask({"op": "seal"})
+            self._is_sealed = True
+            for fd in received.fds:
+                os.close(fd)
+
+    async def snapshot(self) -> NamespaceSnapshot:
+        """See the contract."""
+        if self._is_sealed:
+            return await self._share()
+        file = tempfile.TemporaryFile(dir=self._held.scratch)  # noqa: SIM115 - the snapshot owns it
+        try:
+            report = await self._job("snapshot", (file.fileno(),))
+        except BaseException:
+            file.close()
+            raise
+        archive = Archive(file, 0, report["layers"])
+        taken = NamespaceSnapshot(self._spec, self._held.base_digest, taken_in=self._id, archive=archive)
+        taken.entries = tuple(report["entries"])
+        return taken
+
+    async def _share(self) -> NamespaceSnapshot:
+        """A snapshot that uses this sealed sandbox's layers as they are."""
+        received = await self._channel.ask({"op": "seal"})
+        taken = NamespaceSnapshot(self._spec, self._held.base_digest, taken_in=self._id, pack=self._pack)
+        volumes = received.message["volumes"]
+        depth = len(received.fds) // volumes
+        taken.trees = tuple(tuple(received.fds[at * depth : (at + 1) * depth]) for at in range(volumes))
+        return taken
+
+    async def _pack(self) -> Archive:
+        file = tempfile.TemporaryFile(dir=self._held.scratch)  # noqa: SIM115 - the snapshot owns it
+        try:
+            report = await self._job("snapshot", (file.fileno(),))
+        except BaseException:
+            file.close()
+            raise
+        return Archive(file, 0, report["layers"])
+
+    async def diff(self, since: Snapshot | None = None) -> FileChanges:
+        """See the contract."""
+        if since is not None and (not isinstance(since, NamespaceSnapshot) or since.taken_in != self._id):
+            raise ValueError("the snapshot was not taken in this sandbox")
+        if isinstance(since, NamespaceSnapshot) and since.entries is None:
+            return FileChanges()
+        now = (await self._job("diff"))["entries"]
+        before = () if since is None else since.entries or ()
+        return FileChanges(tuple(Change(**entry) for entry in _difference(before, now)))
+
+    # The network and the end.
+
+    async def listen(self, port: int = 0) -> socket.socket:
+        """A listening socket on the sandbox's own loopback, for the harness to accept from."""
+        received = await self._channel.ask({"op": "listen", "port": port})
+        _raise_refusal(received.message, "listen on", f"port {port}")
+        return socket.socket(fileno=received.fds[0])
+
+    async def connect(self, port: int) -> socket.socket:
+        """A connection to a service on the sandbox's loopback; raises `SandboxFileError` when nothing listens."""
+        received = await self._channel.ask({"op": "connect", "port": port})
+        _raise_refusal(received.message, "connect to", f"port {port}")
+        return socket.socket(fileno=received.fds[0])
+
+    async def stop(self) -> None:
+        """See the contract."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._held.pidfd, signal.SIGKILL)
+        try:
+            await asyncio.wait_for(self._until_ended(), STOP_TIMEOUT_S)
+        finally:
+            self._channel.close("it has been stopped")
+            for collector in self._draining:
+                collector.close()
+            os.close(self._held.pidfd)
+            if self._held.cgroup is not None:
+                self._held.cgroup.remove()
+            self._held.trace.remove()
+
+
+class _Pipes:
+    """The three pipes of an exec: ends for the command, ends for us."""
+
+    def __init__(self, stdin: bytes) -> None:
+        self._feed = -1
+        if stdin:
+            reading, self._feed = os.pipe()
+        else:
+            reading = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._out, out_writing = os.pipe()
+        self._err, err_writing = os.pipe()
+        self.inner = (reading, out_writing, err_writing)
+
+    def abandon(self) -> None:
+        """Close everything."""
+        for fd in (*self.inner, self._out, self._err, self._feed):
+            if fd >= 0:
+                os.close(fd)
+
+    def attend(self, stdin: bytes, *, keep_bytes: int) -> tuple[Collector, Collector, Feeder | None]:
+        """Close the command's ends and serve ours."""
+        for fd in self.inner:
+            os.close(fd)
+        feeder = Feeder(self._feed, stdin) if stdin else None
+        return Collector(self._out, keep_bytes=keep_bytes), Collector(self._err, keep_bytes=keep_bytes), feeder
+
+
+def _status(raw: int, *, timed_out: bool) -> tuple[int, int | None]:
+    """A wait status as a shell's exit status, and the signal if there was one."""
+    code = os.waitstatus_to_exitcode(raw)
+    number = -code if code < 0 else None
+    if timed_out:
+        return TIMEOUT_STATUS, number
+    return (128 + number if number is not None else code), number
+
+
+def _raise_refusal(answer: wire.Message, operation: str, path: str) -> None:
+    if answer.get("unknown"):
+        raise NotFound(str(answer["problem"]))
+    if "problem" in answer:
+        raise SandboxFileError(operation, path, problem=str(answer["problem"]), errno=answer.get("errno"))
+
+
+def _check_path(path: str) -> None:
+    if not path.startswith("/") or "\0" in path:
+        raise ValueError(f"a path in a sandbox is absolute and has no NUL, not {path!r}")
+
+
+def _read_file(fd: int, path: str, max_bytes: int | None) -> bytes:
+    with os.fdopen(fd, "rb", buffering=0) as file:
+        size = os.fstat(fd).st_size
+        if max_bytes is not None and size > max_bytes:
+            raise SandboxFileError("read", path, problem=f"{size} bytes are more than {max_bytes}", errno=27)
+        return file.read()
+
+
+def _write_file(fd: int, path: str, content: bytes) -> None:
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError as error:
+        raise SandboxFileError("write", path, problem=error.strerror or "refused", errno=error.errno) from error
+    finally:
+        os.close(fd)
+
+
+def _difference(before: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is in the later list of changes and not in the earlier one, told as a change since then."""
+    old = {entry["path"]: entry for entry in before}
+    new = {entry["path"]: entry for entry in now}
+    found = []
+    for path, entry in new.items():
+        earlier = old.get(path)
+        if earlier is None:
+            found.append(entry)
+        elif entry != earlier:
+            found.append({**entry, "change": _change_between(earlier, entry)})
+    for path, earlier in old.items():
+        if path not in new and earlier["change"] != "removed":
+            found.append({"path": path, "kind": earlier["kind"], "change": "removed" if earlier["change"] == "added" else "modified"})
+        elif path not in new:
+            found.append({**earlier, "change": "added"})
+    return sorted(found, key=lambda entry: str(entry["path"]))
+
+
+def _change_between(earlier: dict[str, Any], later: dict[str, Any]) -> str:
+    if later["change"] == "removed":
+        return "removed"
+    if earlier["change"] == "removed":
+        return "added"
+    same = all(earlier.get(key) == later.get(key) for key in ("kind", "digest", "target"))
+    return "metadata" if same else "modified"

@@ -1,0 +1,36 @@
+"""Folders that are built once and shared by every process of a user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["build_once", "remove_tree"]
+
+
+def build_once(target: Path, build: Callable[[Path], None]) -> Path:
+    """`target`, built beside it and renamed when complete; two processes may race, the first one's result stays."""
+    if target.is_dir():
+        return target
+    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        build(scratch)
+        try:
+            scratch.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+    finally:
+        if scratch.is_dir():
+            remove_tree(scratch)
+    return target
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a tree of our own that may hold folders without permissions."""
+    for folder, _, _ in os.walk(path):
+        Path(folder).chmod(0o700)
+    shutil.rmtree(path)
