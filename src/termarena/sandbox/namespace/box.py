@@ -149,8 +149,7 @@ class NamespaceSandbox:
         words = list(argv)
         if not words or any("\0" in word for word in words):
             raise ValueError("a command needs at least one word, and no word may hold a NUL")
-        if self._is_sealed:
-            raise SandboxBroken(self._id, "it has been sealed")
+        self._refuse_if_final()
         return {
             "argv": words,
             "user": self._user(user),
@@ -306,18 +305,20 @@ class NamespaceSandbox:
     async def write(self, path: str, content: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
         """See the contract."""
         _check_path(path)
-        self._refuse_if_sealed()
+        self._refuse_if_final()
         fd = await self._open(path, access="write", mode=mode, user=self._user(user))
         await asyncio.to_thread(_write_file, fd, path, content)
 
-    def _refuse_if_sealed(self) -> None:
+    def _refuse_if_final(self) -> None:
+        if self._channel.ended is not None:
+            raise SandboxBroken(self._id, self._channel.ended)
         if self._is_sealed:
             raise SandboxBroken(self._id, "it has been sealed")
 
     async def put_tree(self, source: Path, target: str, *, user: str | None = None) -> TreeReport:
         """See the contract."""
         _check_path(target)
-        self._refuse_if_sealed()
+        self._refuse_if_final()
         reading, writing = os.pipe()
         packing = asyncio.get_running_loop().run_in_executor(None, trees.pack_folder, source, writing)
         try:

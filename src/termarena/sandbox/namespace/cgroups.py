@@ -34,7 +34,9 @@ class Cgroup:
 
     def open_procs(self) -> list[int]:
         """Descriptors of the files a process writes `0` to in order to join; the caller closes them."""
-        return [os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
+        # Moving the calling thread alone skips a lock whose taking costs 9 ms after a pause; version 2 has no such way.
+        name = "tasks" if self.version == 1 else "cgroup.procs"
+        return [os.open(folder / name, os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
 
     def oom_kills(self) -> int:
         """How many processes the memory limit has killed so far."""
