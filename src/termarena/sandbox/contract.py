@@ -153,9 +153,9 @@ class Snapshot(Protocol):
         """The spec of the sandbox it was taken from."""
 
     async def save(self, path: Path) -> None:
-        """Write it as one file that any process can load.
+        """Write it as one file that any process can load; raises `OSError` from the host.
 
-        Raises `SandboxBroken` if it was taken by sealing and that sandbox has been stopped, `OSError` from the host.
+        Raises `SandboxBroken` if it shares the files of a sealed sandbox that died before it was stopped.
         """
 
     def close(self) -> None:
@@ -267,7 +267,7 @@ class Sandbox(Protocol):
         """End all processes and accept no further exec, write or put: the state of the files is final."""
 
     async def snapshot(self) -> Snapshot:
-        """The state of the files now; of a sealed sandbox without copying anything.
+        """The state of the files now; of a sealed sandbox without copying anything while that sandbox lives.
 
         Taken while processes write, it holds each file as it was at some moment during the call.
         """

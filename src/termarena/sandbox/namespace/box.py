@@ -74,6 +74,7 @@ class NamespaceSandbox:
         self._channel = Channel(sandbox_id, control, on_event=self._take_event)
         self._draining: set[Collector] = set()
         self._env = dict(spec.env)
+        self._shared: list[NamespaceSnapshot] = []
         self._is_sealed = False
         self._is_stopped = False
 
@@ -370,43 +371,40 @@ class NamespaceSandbox:
     async def seal(self) -> None:
         """See the contract."""
         if not self._is_sealed:
-            received = await self._channel.ask({"op": "seal"})
             self._is_sealed = True
-            for fd in received.fds:
-                os.close(fd)
+            await self._channel.ask({"op": "seal"})
 
     async def snapshot(self) -> NamespaceSnapshot:
         """See the contract."""
         if self._is_sealed:
-            return await self._share()
-        file = tempfile.TemporaryFile(dir=self._held.scratch)  # noqa: SIM115 - the snapshot owns it
-        try:
-            report = await self._job("snapshot", (file.fileno(),))
-        except BaseException:
-            file.close()
-            raise
-        archive = Archive(file, 0, report["layers"])
+            shared = NamespaceSnapshot(self._spec, self._held.base_digest, taken_in=self._id, source=self)
+            self._shared.append(shared)
+            return shared
+        archive, entries = await self._pack()
         taken = NamespaceSnapshot(self._spec, self._held.base_digest, taken_in=self._id, archive=archive)
-        taken.entries = tuple(report["entries"])
+        taken.entries = entries
         return taken
 
-    async def _share(self) -> NamespaceSnapshot:
-        """A snapshot that uses this sealed sandbox's layers as they are."""
-        received = await self._channel.ask({"op": "seal"})
-        taken = NamespaceSnapshot(self._spec, self._held.base_digest, taken_in=self._id, pack=self._pack)
-        volumes = received.message["volumes"]
-        depth = len(received.fds) // volumes
-        taken.trees = tuple(tuple(received.fds[at * depth : (at + 1) * depth]) for at in range(volumes))
-        return taken
-
-    async def _pack(self) -> Archive:
+    async def _pack(self) -> tuple[Archive, tuple[dict[str, Any], ...]]:
         file = tempfile.TemporaryFile(dir=self._held.scratch)  # noqa: SIM115 - the snapshot owns it
         try:
             report = await self._job("snapshot", (file.fileno(),))
         except BaseException:
             file.close()
             raise
-        return Archive(file, 0, report["layers"])
+        return Archive(file, 0, report["layers"]), tuple(report["entries"])
+
+    async def pack(self) -> Archive:
+        """The layers of the sealed sandbox as an archive."""
+        return (await self._pack())[0]
+
+    async def share(self) -> list[list[int]]:
+        """The layers of the sealed sandbox for one fork; empty on kernels that cannot copy a detached mount."""
+        received = await self._channel.ask({"op": "share"})
+        if "problem" in received.message:
+            return []
+        depth = len(received.fds) // received.message["volumes"]
+        return [received.fds[at : at + depth] for at in range(0, len(received.fds), depth)]
 
     async def diff(self, since: Snapshot | None = None) -> FileChanges:
         """See the contract."""
@@ -437,6 +435,9 @@ class NamespaceSandbox:
         if self._is_stopped:
             return
         self._is_stopped = True
+        for snapshot in self._shared:
+            with contextlib.suppress(SandboxBroken, SandboxFileError):
+                await snapshot.detach()
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._held.pidfd, signal.SIGKILL)
         try:

@@ -277,11 +277,13 @@ class _Plan:
                 "was taken on another root file system than the one here now",
                 hint="start it on the machine and image it was taken on",
             )
-        if snapshot.trees:
-            for volume, trees in zip(self.message["volumes"], snapshot.trees, strict=True):
-                layers = [{"fd": self.add_fd(fd)} for fd in reversed(trees)]
-                volume["lowers"] = layers + volume["lowers"]
-                volume["layers"] = len(layers)
+        shared = await snapshot.share()
+        for volume, trees in zip(self.message["volumes"], shared, strict=bool(shared)):
+            self._own_fds += trees
+            layers = [{"fd": self.add_fd(fd)} for fd in reversed(trees)]
+            volume["lowers"] = layers + volume["lowers"]
+            volume["layers"] = len(layers)
+        if shared:
             return
         archive = await snapshot.archive()
         # A second open file: forks that read at the same time must not share a position.

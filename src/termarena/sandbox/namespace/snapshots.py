@@ -13,10 +13,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
 from pydantic import ValidationError
 
@@ -39,6 +38,16 @@ class Archive:
     layers: int
 
 
+class SealedSource(Protocol):
+    """A sealed sandbox that still lives."""
+
+    async def pack(self) -> Archive:
+        """Its layers as an archive."""
+
+    async def share(self) -> list[list[int]]:
+        """Descriptors of its layers as detached mounts, good for one use; the caller closes them."""
+
+
 class NamespaceSnapshot:
     """See `termarena.sandbox.contract.Snapshot`."""
 
@@ -49,17 +58,15 @@ class NamespaceSnapshot:
         *,
         taken_in: str,
         archive: Archive | None = None,
-        pack: Callable[[], Awaitable[Archive]] | None = None,
+        source: SealedSource | None = None,
     ) -> None:
-        """Either an `archive`, or a way to `pack` one when it is asked for."""
+        """Either an `archive`, or a sealed sandbox as the `source` of layers to share or to pack."""
         self._spec = spec
         self._base_digest = base_digest
         self.taken_in = taken_in
         self.entries: tuple[dict[str, Any], ...] | None = None
-        self.trees: tuple[tuple[int, ...], ...] = ()
-        """Volume by volume, the descriptors of shared layers, lowest first; empty for an archive."""
         self._archive = archive
-        self._pack = pack
+        self._source = source
 
     @property
     def spec(self) -> SandboxSpec:
@@ -74,10 +81,22 @@ class NamespaceSnapshot:
     async def archive(self) -> Archive:
         """The layers as an archive, packed now if need be."""
         if self._archive is None:
-            if self._pack is None:
+            if self._source is None:
                 raise ImageError(f"snapshot of {self.taken_in}", "has been closed")
-            self._archive = await self._pack()
+            self._archive = await self._source.pack()
         return self._archive
+
+    async def share(self) -> list[list[int]]:
+        """Volume by volume, descriptors of the layers for one fork, lowest first; empty where none can be shared."""
+        if self._source is None:
+            return []
+        return await self._source.share()
+
+    async def detach(self) -> None:
+        """Keep the layers although their sandbox is about to stop: they are copied to an unnamed file."""
+        if self._source is not None:
+            await self.archive()
+            self._source = None
 
     async def save(self, path: Path) -> None:
         """Write it as one file, whole or not at all."""
@@ -107,10 +126,7 @@ class NamespaceSnapshot:
 
     def close(self) -> None:
         """Give back descriptors and the unnamed file."""
-        for fd in (fd for group in self.trees for fd in group):
-            os.close(fd)
-        self.trees = ()
-        self._pack = None
+        self._source = None
         if self._archive is not None:
             self._archive.file.close()
             self._archive = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -16,16 +17,14 @@ BUFFER: Final = 1 << 18
 
 def pack_folder(source: Path, fd: int) -> None:
     """Write the folder as an archive to the descriptor, which is closed; a reader that went away is no error here."""
-    root = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with os.fdopen(fd, "wb", BUFFER) as out:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(fd, "wb", BUFFER) as out:
+        root = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
             packer = tar.Packer(out, exact=False)
             packer.pack(root, "0")
             packer.finish()
-    except BrokenPipeError:
-        return
-    finally:
-        os.close(root)
+        finally:
+            os.close(root)
 
 
 def receive_tree(fd: int, target: Path) -> TreeReport:

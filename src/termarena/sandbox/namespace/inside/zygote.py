@@ -112,12 +112,11 @@ class _ForkServer:
         for volume in plan["volumes"]:
             group: list[int | str] = []
             for lower in volume["lowers"]:
-                tree: int | None
                 if "fd" in lower:
-                    tree = sc.open_tree("", dir_fd=fds[lower["fd"]])
-                else:
-                    tree = self._shifted(lower["path"], plan["ids"]) if plan["ids"]["shift"] else None
-                    shifted = shifted and tree is not None
+                    group.append(fds[lower["fd"]])
+                    continue
+                tree = self._shifted(lower["path"], plan["ids"]) if plan["ids"]["shift"] else None
+                shifted = shifted and tree is not None
                 if tree is not None:
                     trees.append(tree)
                 group.append(lower["path"] if tree is None else tree)
