@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from termarena.sandbox import Driver, ExecResult, Feature, Sandbox
 from termarena.sandbox.namespace import NamespaceDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from termarena.sandbox import Driver, ExecResult, Feature, Sandbox
 
 T = TypeVar("T")
 
@@ -45,7 +48,7 @@ def make_rootfs(target: Path) -> None:
         source = shutil.which(tool)
         assert source is not None
         shutil.copy(source, target / "bin" / tool)
-        listed = subprocess.run(["ldd", source], capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(["ldd", source], capture_output=True, text=True, check=True).stdout  # noqa: S603, S607 - our own program with fixed arguments; a tool of the test machine
         for library in re.findall(r"(/\S+) \(0x", listed):
             copy = target / library.lstrip("/")
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,18 @@ from sandbox.support import has, out, sh
 from termarena.core.errors import ImageError, SandboxBroken, SandboxFileError
 from termarena.sandbox import Driver, Feature, Sandbox, SandboxSpec
 
-ODD_NAMES = ["new\nline", "-rf", " space ", "ü", "quote'\"", "back\\slash", "*", "…" * 60, os.fsdecode(b"\xff\xfe"), ".hidden"]
+ODD_NAMES = [
+    "new\nline",
+    "-rf",
+    " space ",
+    "ü",
+    "quote'\"",
+    "back\\slash",
+    "*",
+    "…" * 60,
+    os.fsdecode(b"\xff\xfe"),
+    ".hidden",
+]
 
 
 async def test_empty_file(box: Sandbox) -> None:
@@ -66,7 +77,12 @@ async def test_write_for_a_user(driver: Driver, box: Sandbox) -> None:
 
 @pytest.mark.parametrize(
     ("path", "code"),
-    [("/no/such", errno.ENOENT), ("/root", errno.EISDIR), ("/dev/null", errno.EINVAL), ("/etc/passwd/x", errno.ENOTDIR)],
+    [
+        ("/no/such", errno.ENOENT),
+        ("/root", errno.EISDIR),
+        ("/dev/null", errno.EINVAL),
+        ("/etc/passwd/x", errno.ENOTDIR),
+    ],
 )
 async def test_read_of_what_is_no_file(box: Sandbox, path: str, code: int) -> None:
     with pytest.raises(SandboxFileError) as caught:
@@ -120,7 +136,9 @@ async def test_tree_there_and_back(box: Sandbox, tmp_path: Path) -> None:
     _make_tree(source)
     put = await box.put_tree(source, "/srv/tree")
     assert put.files == 6 + len(ODD_NAMES)
-    assert await out(box, "cat /srv/tree/link | od -An -c | tr -d ' '; stat -c %a /srv/tree/run.sh") == "\\0content\n755"
+    assert (
+        await out(box, "cat /srv/tree/link | od -An -c | tr -d ' '; stat -c %a /srv/tree/run.sh") == "\\0content\n755"
+    )
     got = await box.get_tree("/srv/tree", target)
     assert got.skipped == ()
     assert sorted(os.fsencode(p.relative_to(target)) for p in target.rglob("*")) == sorted(
@@ -132,13 +150,15 @@ async def test_tree_there_and_back(box: Sandbox, tmp_path: Path) -> None:
 
 
 async def test_ten_thousand_files(box: Sandbox, tmp_path: Path) -> None:
-    for folder in range(100):
-        (tmp_path / f"source/{folder}").mkdir(parents=True)
-        for file in range(100):
-            (tmp_path / f"source/{folder}/{file}").write_text(f"{folder}/{file}")
-    assert (await box.put_tree(tmp_path / "source", "/srv/many")).files == 10_100
-    assert await out(box, "find /srv/many -type f | wc -l; cat /srv/many/99/98") == "10000\n99/98"
-    assert (await box.get_tree("/srv/many", tmp_path / "target")).files == 10_100
+    script = (
+        "import os\nfor d in range(100):\n os.makedirs(f'/srv/a/{d}')\n"
+        " for f in range(100): open(f'/srv/a/{d}/{f}', 'w').write(f'{d}/{f}')"
+    )
+    await box.exec(["/usr/bin/python3", "-c", script])
+    assert (await box.get_tree("/srv/a", tmp_path / "tree")).files == 10_100
+    assert (await box.put_tree(tmp_path / "tree", "/srv/b")).files == 10_100
+    assert await out(box, "find /srv/b -type f | wc -l; cat /srv/b/99/98; diff -r /srv/a /srv/b") == "10000\n99/98"
+    assert len((await box.diff()).of("added")) == 20_202
 
 
 async def test_tree_of_a_missing_folder(box: Sandbox, tmp_path: Path) -> None:
@@ -157,7 +177,9 @@ async def test_tree_into_a_full_disk(driver: Driver, tmp_path: Path) -> None:
 
 
 async def test_get_tree_leaves_out_what_leads_outside(box: Sandbox, tmp_path: Path) -> None:
-    await sh(box, "mkdir /srv/t; cd /srv/t; ln -s /etc/passwd a; ln -s ../../x b; mkfifo c; ln -s d/.. e; mkdir d; echo f>f")
+    await sh(
+        box, "mkdir /srv/t; cd /srv/t; ln -s /etc/passwd a; ln -s ../../x b; mkfifo c; ln -s d/.. e; mkdir d; echo f>f"
+    )
     report = await box.get_tree("/srv/t", tmp_path / "target")
     assert report.skipped == ("a", "b", "c")
     assert sorted(path.name for path in (tmp_path / "target").iterdir()) == ["d", "e", "f"]
@@ -183,7 +205,14 @@ async def test_diff_tells_each_kind_of_change(box: Sandbox) -> None:
     await sh(box, "mkdir -p /srv/new/sub; echo a > /srv/new/sub/file; ln -s /x /srv/link; echo more >> /etc/profile")
     await sh(box, "chmod 600 /etc/services; rm /etc/shells; rm -r /etc/skel; mkdir /etc/skel; touch /etc/skel/fresh")
     changes = await box.diff()
-    assert set(changes.of("added")) >= {"/srv/kept", "/srv/new", "/srv/new/sub", "/srv/new/sub/file", "/srv/link", "/etc/skel/fresh"}
+    assert set(changes.of("added")) >= {
+        "/srv/kept",
+        "/srv/new",
+        "/srv/new/sub",
+        "/srv/new/sub/file",
+        "/srv/link",
+        "/etc/skel/fresh",
+    }
     assert "/etc/profile" in changes.of("modified")
     assert "/etc/services" in changes.of("metadata")
     assert {"/etc/shells", "/etc/skel/.profile"} <= set(changes.of("removed"))
@@ -225,8 +254,9 @@ async def test_diff_since_anothers_snapshot(driver: Driver, box: Sandbox) -> Non
 
 
 STATE = (
-    "echo changed > /etc/profile; rm /etc/shells; rm -r /etc/skel; mkdir /etc/skel; echo s > /etc/skel/s; echo t > /usr/t;"
-    " mkdir -m 1777 /srv/d; echo x > /srv/d/x; ln /srv/d/x /srv/d/y; ln -s x /srv/d/z; chmod 4711 /srv/d/x; mkfifo /srv/d/p;"
+    "echo changed > /etc/profile; rm /etc/shells; rm -r /etc/skel; mkdir /etc/skel; echo s > /etc/skel/s;"
+    " mkdir -m 1777 /srv/d; echo x > /srv/d/x; ln /srv/d/x /srv/d/y; ln -s x /srv/d/z; chmod 4711 /srv/d/x;"
+    " mkfifo /srv/d/p; echo t > /usr/t;"
     " touch -d @1234567890.123456789 /srv/d/x; printf 1 > \"/srv/$(printf 'o\\ndd\\377')\""
 )
 VIEW = (

@@ -8,21 +8,24 @@ import platform
 import socket
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox.support import out, sh
 from termarena.core.errors import SandboxFileError
-from termarena.sandbox import Driver, Sandbox
 from termarena.sandbox.namespace.inside import seccomp
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.sandbox import Driver, Sandbox
 
 X86 = platform.machine() == "x86_64"
 CALL = (
     "import ctypes, errno, sys\n"
     "libc = ctypes.CDLL(None, use_errno=True)\n"
-    "args = [ctypes.c_long(eval(a)) if not a.startswith('s:') else ctypes.c_char_p(a[2:].encode()) for a in sys.argv[1:]]\n"
-    "r = libc.syscall(*args)\n"
+    "r = libc.syscall(*[ctypes.c_long(int(a)) for a in sys.argv[1:]])\n"
     "print('allowed' if r >= 0 else errno.errorcode[ctypes.get_errno()])\n"
 )
 
@@ -74,7 +77,9 @@ async def test_terminal_injection_is_refused(box: Sandbox) -> None:
 
 
 async def test_exec_marker_cannot_be_taken_off(box: Sandbox) -> None:
-    script = "import resource\ntry: resource.setrlimit(15, (1, 1))\nexcept (PermissionError, ValueError): print('refused')"
+    script = (
+        "import resource\ntry: resource.setrlimit(15, (1, 1))\nexcept (PermissionError, ValueError): print('refused')"
+    )
     assert await out(box, f'/usr/bin/python3 -c "{script}"') == "refused"
     assert "unlimited" not in await out(box, "grep realtime.timeout /proc/self/limits")
 
@@ -180,10 +185,9 @@ async def test_abstract_sockets_of_the_host_are_not_reachable(box: Sandbox) -> N
         assert "termarena-test" not in await out(box, "cat /proc/net/unix")
 
 
-async def test_host_environment_is_not_reachable(box: Sandbox) -> None:
-    os.environ["TERMARENA_TEST_SECRET"] = "hidden-value"
+async def test_host_environment_is_not_reachable(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMARENA_TEST_SECRET", "hidden-value")
     found = await sh(box, "grep -l hidden-value /proc/*/environ")
-    del os.environ["TERMARENA_TEST_SECRET"]
     assert found.stdout == b""
 
 
@@ -214,7 +218,7 @@ async def test_swapping_links_under_transfers(box: Sandbox, tmp_path: Path) -> N
                     await moved
                 except (SandboxFileError, ValueError):
                     continue
-            assert not list(tmp_path.glob(f"o{round_}/sub/passwd"))
+            assert not os.path.lexists(f"{tmp_path}/o{round_}/sub/passwd")  # noqa: ASYNC240 - nothing else runs
         assert (await sh(box, "test -e /etc/planted")).exit_status == 1
     finally:
         swapping.cancel()
@@ -237,4 +241,4 @@ def test_filter_of_each_architecture_is_well_formed() -> None:
 
 def test_importing_the_driver_starts_nothing() -> None:
     program = "import termarena.sandbox.namespace, threading; assert threading.active_count() == 1"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)  # noqa: S603 - our own program with fixed arguments

@@ -5,13 +5,15 @@ The promises are checked by one conformance suite that runs against every driver
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from termarena.sandbox.spec import Feature, SandboxSpec
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from termarena.sandbox.spec import Feature, SandboxSpec
 
 __all__ = [
     "Capabilities",
@@ -36,7 +38,7 @@ class ExecResult:
     """How a command ended and what it wrote. A failing command is a result, never an error."""
 
     exit_status: int
-    """As a shell has it: 0–255; 128 + n for an end by signal n; 124 after a timeout; 127 not found, 126 not executable."""
+    """As a shell has it: 128 + n for an end by signal n, 124 after a timeout, 127 not found, 126 not executable."""
     stdout: bytes
     """The first bytes of standard output, up to the cap."""
     stderr: bytes
@@ -175,7 +177,7 @@ class PtyProcess(Protocol):
         """The process's number inside the sandbox."""
 
     def resize(self, cols: int, rows: int) -> None:
-        """Tell the programs on the terminal; raises `ValueError` below 1×1."""
+        """Tell the programs on the terminal; raises `ValueError` below 1x1."""
 
     async def wait(self) -> ExecResult:
         """The end of the process; its output is what was read from the master. Raises `SandboxBroken`."""
@@ -203,7 +205,7 @@ class Sandbox(Protocol):
     def is_alive(self) -> bool:
         """Whether it was alive when last heard of."""
 
-    async def exec(
+    async def exec(  # noqa: PLR0913 - the words of the contract
         self,
         argv: Sequence[str],
         *,
@@ -214,7 +216,7 @@ class Sandbox(Protocol):
         env: Mapping[str, str] | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
     ) -> ExecResult:
-        """Run a program and wait for its own process to end; what it left in the background stays and is not waited for.
+        """Run a program and wait for its own process to end; what it left in the background goes on.
 
         A timeout ends every process the command started, also daemons, inside the sandbox: SIGTERM, a short grace,
         SIGKILL; the output so far is kept. Cancelling the call does the same at once. Raises `SandboxFileError` for a
@@ -232,7 +234,7 @@ class Sandbox(Protocol):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> PtyProcess:
-        """Start a program on a new terminal of the sandbox; errors as `exec`, and `ValueError` below 1×1."""
+        """Start a program on a new terminal of the sandbox; errors as `exec`, and `ValueError` below 1x1."""
 
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """A regular file's content, links followed within the sandbox only.

@@ -10,14 +10,16 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from termarena.sandbox.spec import Network
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
-__all__ = ["Proxy", "Refused"]
+    from termarena.sandbox.spec import Network
+
+__all__ = ["Proxy", "RefusedError"]
 
 HEAD_LIMIT: Final = 64 << 10
 HEAD_TIMEOUT_S: Final = 30.0
@@ -26,7 +28,7 @@ CHUNK: Final = 64 << 10
 HOP_HEADERS: Final = (b"proxy-connection:", b"proxy-authorization:", b"connection:", b"keep-alive:")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A request that the proxy does not serve; `status` is what the client is told."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -64,7 +66,7 @@ class Proxy:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-        listener.setblocking(False)
+        listener.settimeout(0)
         server = await asyncio.start_server(accept, sock=listener, limit=HEAD_LIMIT)
         try:
             yield
@@ -79,7 +81,7 @@ class Proxy:
         try:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_TIMEOUT_S)
             await self._answer(head, reader, writer)
-        except Refused as refused:
+        except RefusedError as refused:
             body = f"termarena: {refused.reason}\n".encode()
             writer.write(
                 b"HTTP/1.1 %d Refused\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
@@ -103,7 +105,7 @@ class Proxy:
         else:
             url = urlsplit(target.decode("ascii"))
             if url.scheme != "http" or not url.hostname:
-                raise Refused(400, "this is a proxy: ask with a full http:// address, or CONNECT")
+                raise RefusedError(400, "this is a proxy: ask with a full http:// address, or CONNECT")
             upstream = await self._connect(url.hostname, url.port or 80)
             path = (url.path or "/") + (f"?{url.query}" if url.query else "")
             upstream.writer.write(b"%b %b %b\r\n" % (method, path.encode("ascii"), version))
@@ -111,26 +113,26 @@ class Proxy:
         await _relay(_Stream(reader, writer), upstream)
 
     async def _connect(self, host: str, port: int) -> _Stream:
-        """Connect to the very address that was judged; raises `Refused`."""
+        """Connect to the very address that was judged; raises `RefusedError`."""
         if self.network.mode != "public" and not is_allowed(host, port, self.network.allowed_hosts):
             self.refused.append(f"{host}:{port}")
-            raise Refused(403, f"{host}:{port} is not among this sandbox's allowed hosts")
+            raise RefusedError(403, f"{host}:{port} is not among this sandbox's allowed hosts")
         try:
             loop = asyncio.get_running_loop()
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise Refused(502, f"{host} cannot be resolved: {error.strerror}") from error
+            raise RefusedError(502, f"{host} cannot be resolved: {error.strerror}") from error
         addresses = [str(row[4][0]) for row in found]
         if self.network.mode == "public":
             addresses = [address for address in addresses if is_public(address)]
             if not addresses:
                 self.refused.append(f"{host}:{port}")
-                raise Refused(403, f"{host} is an address of the host machine or link-local")
+                raise RefusedError(403, f"{host} is an address of the host machine or link-local")
         for address in addresses:
             with contextlib.suppress(OSError, TimeoutError):
                 opening = asyncio.open_connection(address, port)
                 return _Stream(*await asyncio.wait_for(opening, CONNECT_TIMEOUT_S))
-        raise Refused(502, f"{host}:{port} does not answer")
+        raise RefusedError(502, f"{host}:{port} does not answer")
 
 
 class _Stream:

@@ -10,16 +10,12 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import CapabilityMissing, NotFound, SandboxBroken, SandboxFileError
+from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxFileError
 from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
-    TIMEOUT_STATUS,
-    Change,
     ExecResult,
     FileChanges,
     ProcessInfo,
@@ -27,14 +23,21 @@ from termarena.sandbox.contract import (
     TreeReport,
 )
 from termarena.sandbox.namespace import trees
-from termarena.sandbox.namespace.cgroups import Cgroup
+from termarena.sandbox.namespace.answers import check_path, exit_status, raise_refusal, read_and_close, write_and_close
 from termarena.sandbox.namespace.channel import Channel
+from termarena.sandbox.namespace.differences import changes_between
 from termarena.sandbox.namespace.inside import wire
 from termarena.sandbox.namespace.pty import NamespacePty
 from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot
-from termarena.sandbox.namespace.streams import Collector, Feeder
-from termarena.sandbox.spec import SandboxSpec
-from termarena.sandbox.state import Trace
+from termarena.sandbox.namespace.streams import Collector, Pipes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from termarena.sandbox.namespace.cgroups import Cgroup
+    from termarena.sandbox.spec import SandboxSpec
+    from termarena.sandbox.state import Trace
 
 __all__ = ["Holdings", "NamespaceSandbox"]
 
@@ -58,7 +61,6 @@ class Holdings:
     base_digest: str
     scratch: Path
     """A folder for unnamed files, on a disk rather than in memory."""
-    closers: list[contextlib.AbstractAsyncContextManager[object]] = field(default_factory=list)
 
 
 class NamespaceSandbox:
@@ -106,8 +108,9 @@ class NamespaceSandbox:
         """Wait until it is assembled: the message `ready` or `failed`. Raises `SandboxBroken`, `TimeoutError`."""
         self._channel.open()
         ended = asyncio.ensure_future(self._until_ended())
+        waited: set[asyncio.Future[Any]] = {self._ready, ended}
         try:
-            await asyncio.wait({self._ready, ended}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended.cancel()
         if self._ready.done():
@@ -136,7 +139,7 @@ class NamespaceSandbox:
         """Wait for the death of process 1; the kernel has then ended every process of the sandbox."""
         loop = asyncio.get_running_loop()
         gone = loop.create_future()
-        loop.add_reader(self._held.pidfd, lambda: gone.done() or gone.set_result(None))
+        loop.add_reader(self._held.pidfd, _settle, gone)
         try:
             await gone
         finally:
@@ -171,7 +174,7 @@ class NamespaceSandbox:
             )
         return wanted
 
-    async def exec(
+    async def exec(  # noqa: PLR0913 - the words of the contract
         self,
         argv: Sequence[str],
         *,
@@ -184,10 +187,15 @@ class NamespaceSandbox:
     ) -> ExecResult:
         """See the contract."""
         number = self._channel.number()
-        request = {**self._command(argv, user=user, cwd=cwd, env=env), "op": "exec", "id": number, "timeout_s": timeout_s}
+        request = {
+            **self._command(argv, user=user, cwd=cwd, env=env),
+            "op": "exec",
+            "id": number,
+            "timeout_s": timeout_s,
+        }
         kills_before = self._oom_kills()
         started = time.monotonic()
-        pipes = _Pipes(stdin)
+        pipes = Pipes(stdin)
         try:
             future = await self._channel.begin(request, pipes.inner)
         except BaseException:
@@ -196,8 +204,8 @@ class NamespaceSandbox:
         out, err, feeder = pipes.attend(stdin, keep_bytes=max_output_bytes)
         try:
             answer = (await self._result(number, future, timeout_s=timeout_s)).message
-            _raise_refusal(answer, "exec", cwd or argv[0])
-            code, number_of_signal = _status(answer["status"], timed_out=answer["timed_out"])
+            raise_refusal(answer, "exec", cwd or argv[0])
+            code, number_of_signal = exit_status(answer["status"], timed_out=answer["timed_out"])
             return ExecResult(
                 exit_status=code,
                 signal=number_of_signal,
@@ -260,7 +268,7 @@ class NamespaceSandbox:
     ) -> NamespacePty:
         """See the contract."""
         if cols < 1 or rows < 1:
-            raise ValueError(f"a terminal needs at least 1×1, not {cols}×{rows}")
+            raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
         number = self._channel.number()
         command = self._command(argv, user=user, cwd=cwd, env={"TERM": "xterm-256color", **(env or {})})
         opened: asyncio.Future[wire.Received] = asyncio.get_running_loop().create_future()
@@ -274,7 +282,7 @@ class NamespaceSandbox:
         finally:
             self._opened.pop(number, None)
         if not opened.done():
-            _raise_refusal(ended.result().message, "open a terminal in", cwd or argv[0])
+            raise_refusal(ended.result().message, "open a terminal in", cwd or argv[0])
             raise SandboxBroken(self._id, "a terminal ended before it was opened")
         received = opened.result()
         return NamespacePty(received.fds[0], received.message["pid"], ended=ended, end=lambda: self._end_exec(number))
@@ -295,20 +303,20 @@ class NamespaceSandbox:
 
     async def _open(self, path: str, **how: object) -> int:
         received = await self._channel.ask({"op": "open", "path": path, **how})
-        _raise_refusal(received.message, str(how["access"]), path)
+        raise_refusal(received.message, str(how["access"]), path)
         return received.fds[0]
 
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """See the contract."""
-        _check_path(path)
-        return await asyncio.to_thread(_read_file, await self._open(path, access="read"), path, max_bytes)
+        check_path(path)
+        return await asyncio.to_thread(read_and_close, await self._open(path, access="read"), path, max_bytes)
 
     async def write(self, path: str, content: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
         """See the contract."""
-        _check_path(path)
+        check_path(path)
         self._refuse_if_final()
         fd = await self._open(path, access="write", mode=mode, user=self._user(user))
-        await asyncio.to_thread(_write_file, fd, path, content)
+        await asyncio.to_thread(write_and_close, fd, path, content)
 
     def _refuse_if_final(self) -> None:
         if self._channel.ended is not None:
@@ -318,7 +326,7 @@ class NamespaceSandbox:
 
     async def put_tree(self, source: Path, target: str, *, user: str | None = None) -> TreeReport:
         """See the contract."""
-        _check_path(target)
+        check_path(target)
         self._refuse_if_final()
         reading, writing = os.pipe()
         packing = asyncio.get_running_loop().run_in_executor(None, trees.pack_folder, source, writing)
@@ -331,10 +339,8 @@ class NamespaceSandbox:
 
     async def get_tree(self, source: str, target: Path) -> TreeReport:
         """See the contract."""
-        _check_path(source)
-        target.mkdir(exist_ok=True)
-        if any(target.iterdir()):
-            raise FileExistsError(f"{target} is not empty")
+        check_path(source)
+        await asyncio.to_thread(trees.make_empty, target)
         reading, writing = os.pipe()
         unpacking = asyncio.get_running_loop().run_in_executor(None, trees.receive_tree, reading, target)
         try:
@@ -359,11 +365,11 @@ class NamespaceSandbox:
         finally:
             os.close(report_fd)
         where = str(args.get("path", ""))
-        _raise_refusal(answer.message, job, where)
+        raise_refusal(answer.message, job, where)
         if not raw:
             raise SandboxFileError(job, where, problem="it was ended before it could report")
         report: dict[str, Any] = json.loads(raw)
-        _raise_refusal(report, job, str(report.get("path") or where))
+        raise_refusal(report, job, str(report.get("path") or where))
         return report
 
     # States.
@@ -414,20 +420,20 @@ class NamespaceSandbox:
             return FileChanges()
         now = (await self._job("diff"))["entries"]
         before = () if since is None else since.entries or ()
-        return FileChanges(tuple(Change(**entry) for entry in _difference(before, now)))
+        return changes_between(before, now)
 
     # The network and the end.
 
     async def listen(self, port: int = 0) -> socket.socket:
         """A listening socket on the sandbox's own loopback, for the harness to accept from."""
         received = await self._channel.ask({"op": "listen", "port": port})
-        _raise_refusal(received.message, "listen on", f"port {port}")
+        raise_refusal(received.message, "listen on", f"port {port}")
         return socket.socket(fileno=received.fds[0])
 
     async def connect(self, port: int) -> socket.socket:
         """A connection to a service on the sandbox's loopback; raises `SandboxFileError` when nothing listens."""
         received = await self._channel.ask({"op": "connect", "port": port})
-        _raise_refusal(received.message, "connect to", f"port {port}")
+        raise_refusal(received.message, "connect to", f"port {port}")
         return socket.socket(fileno=received.fds[0])
 
     async def stop(self) -> None:
@@ -452,96 +458,6 @@ class NamespaceSandbox:
             self._held.trace.remove()
 
 
-class _Pipes:
-    """The three pipes of an exec: ends for the command, ends for us."""
-
-    def __init__(self, stdin: bytes) -> None:
-        self._feed = -1
-        if stdin:
-            reading, self._feed = os.pipe()
-        else:
-            reading = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._out, out_writing = os.pipe()
-        self._err, err_writing = os.pipe()
-        self.inner = (reading, out_writing, err_writing)
-
-    def abandon(self) -> None:
-        """Close everything."""
-        for fd in (*self.inner, self._out, self._err, self._feed):
-            if fd >= 0:
-                os.close(fd)
-
-    def attend(self, stdin: bytes, *, keep_bytes: int) -> tuple[Collector, Collector, Feeder | None]:
-        """Close the command's ends and serve ours."""
-        for fd in self.inner:
-            os.close(fd)
-        feeder = Feeder(self._feed, stdin) if stdin else None
-        return Collector(self._out, keep_bytes=keep_bytes), Collector(self._err, keep_bytes=keep_bytes), feeder
-
-
-def _status(raw: int, *, timed_out: bool) -> tuple[int, int | None]:
-    """A wait status as a shell's exit status, and the signal if there was one."""
-    code = os.waitstatus_to_exitcode(raw)
-    number = -code if code < 0 else None
-    if timed_out:
-        return TIMEOUT_STATUS, number
-    return (128 + number if number is not None else code), number
-
-
-def _raise_refusal(answer: wire.Message, operation: str, path: str) -> None:
-    if answer.get("unknown"):
-        raise NotFound(str(answer["problem"]))
-    if "problem" in answer:
-        raise SandboxFileError(operation, path, problem=str(answer["problem"]), errno=answer.get("errno"))
-
-
-def _check_path(path: str) -> None:
-    if not path.startswith("/") or "\0" in path:
-        raise ValueError(f"a path in a sandbox is absolute and has no NUL, not {path!r}")
-
-
-def _read_file(fd: int, path: str, max_bytes: int | None) -> bytes:
-    with os.fdopen(fd, "rb", buffering=0) as file:
-        size = os.fstat(fd).st_size
-        if max_bytes is not None and size > max_bytes:
-            raise SandboxFileError("read", path, problem=f"{size} bytes are more than {max_bytes}", errno=27)
-        return file.read()
-
-
-def _write_file(fd: int, path: str, content: bytes) -> None:
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
-    except OSError as error:
-        raise SandboxFileError("write", path, problem=error.strerror or "refused", errno=error.errno) from error
-    finally:
-        os.close(fd)
-
-
-def _difference(before: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is in the later list of changes and not in the earlier one, told as a change since then."""
-    old = {entry["path"]: entry for entry in before}
-    new = {entry["path"]: entry for entry in now}
-    found = []
-    for path, entry in new.items():
-        earlier = old.get(path)
-        if earlier is None:
-            found.append(entry)
-        elif entry != earlier:
-            found.append({**entry, "change": _change_between(earlier, entry)})
-    for path, earlier in old.items():
-        if path not in new and earlier["change"] != "removed":
-            found.append({"path": path, "kind": earlier["kind"], "change": "removed" if earlier["change"] == "added" else "modified"})
-        elif path not in new:
-            found.append({**earlier, "change": "added"})
-    return sorted(found, key=lambda entry: str(entry["path"]))
-
-
-def _change_between(earlier: dict[str, Any], later: dict[str, Any]) -> str:
-    if later["change"] == "removed":
-        return "removed"
-    if earlier["change"] == "removed":
-        return "added"
-    same = all(earlier.get(key) == later.get(key) for key in ("kind", "digest", "target"))
-    return "metadata" if same else "modified"
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -10,14 +10,15 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from termarena.sandbox.spec import Limits
+if TYPE_CHECKING:
+    from termarena.sandbox.spec import Limits
 
 __all__ = ["Cgroup", "CgroupHost", "find_cgroups"]
 
 CPU_PERIOD_US: Final = 100_000
-CONTROLLERS: Final = ("memory", "pids", "cpu")
+CONTROLLERS: Final[tuple[str, ...]] = ("memory", "pids", "cpu")
 HARNESS_LEAF: Final = "termarena-harness"
 V2_REMEDY: Final = "start the harness with: systemd-run --user --scope -p Delegate=yes …"
 

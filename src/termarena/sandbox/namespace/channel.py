@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from termarena.core.errors import SandboxBroken
 from termarena.sandbox.namespace.inside import wire
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
 
 __all__ = ["Channel"]
 
@@ -29,7 +32,7 @@ class Channel:
 
     def open(self) -> None:
         """Begin to listen."""
-        self._socket.setblocking(False)
+        self._socket.settimeout(0)
         self._loop.add_reader(self._socket, self._read)
 
     def close(self, reason: str) -> None:
@@ -72,7 +75,7 @@ class Channel:
 
     async def _writable(self) -> None:
         ready = self._loop.create_future()
-        self._loop.add_writer(self._socket, lambda: ready.done() or ready.set_result(None))
+        self._loop.add_writer(self._socket, lambda: None if ready.done() else ready.set_result(None))
         try:
             await ready
         finally:

@@ -8,15 +8,13 @@ import os
 import resource
 import secrets
 import signal
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
 from termarena.sandbox.namespace.box import Holdings, NamespaceSandbox
-from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
+from termarena.sandbox.namespace.cgroups import Cgroup, CgroupHost, find_cgroups
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.launcher import Launched, Launcher
 from termarena.sandbox.namespace.rootfs import Base, RootStore
@@ -24,6 +22,10 @@ from termarena.sandbox.namespace.snapshots import NamespaceSnapshot, load_snapsh
 from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import Feature, Limits, SandboxSpec
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
 __all__ = ["NamespaceDriver"]
 
@@ -150,11 +152,15 @@ class NamespaceDriver:
         except BaseException as error:
             await asyncio.shield(box.stop())
             if isinstance(error, SandboxBroken | TimeoutError):
-                raise SandboxStartError(f"the sandbox did not come up: {error}", hint="run: termarena doctor") from error
+                raise SandboxStartError(
+                    f"the sandbox did not come up: {error}", hint="run: termarena doctor"
+                ) from error
             raise
         if "failed" in answer:
             await box.stop()
-            raise SandboxStartError(f"the sandbox could not be assembled: {answer['failed']}", hint="run: termarena doctor")
+            raise SandboxStartError(
+                f"the sandbox could not be assembled: {answer['failed']}", hint="run: termarena doctor"
+            )
         return box
 
     async def _launch(self, plan: _Plan) -> tuple[Holdings, Launched]:
@@ -225,7 +231,7 @@ class _Plan:
         self.base = base
         self.ids = ids
         self.fds: list[int] = []
-        self.cgroup = None
+        self.cgroup: Cgroup | None = None
         self._cgroups = cgroups
         self._own_fds: list[int] = []
         limits = spec.limits
@@ -289,9 +295,7 @@ class _Plan:
         # A second open file: forks that read at the same time must not share a position.
         fd = os.open(f"/proc/self/fd/{archive.file.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
         self._own_fds.append(fd)
-        self.message.update(
-            restore_fd=self.add_fd(fd), restore_offset=archive.offset, restore_layers=archive.layers
-        )
+        self.message.update(restore_fd=self.add_fd(fd), restore_offset=archive.offset, restore_layers=archive.layers)
 
     def close(self) -> None:
         """Close the descriptors that were opened for sending."""
@@ -309,5 +313,3 @@ def _rlimits(limits: Limits, cgroups: CgroupHost) -> list[tuple[int, int]]:
     if not cgroups.has("pids"):
         found.append((resource.RLIMIT_NPROC, limits.pids))
     return found
-
-

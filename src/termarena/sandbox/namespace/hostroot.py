@@ -12,12 +12,14 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from termarena.sandbox.namespace.building import build_once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["HostRoot", "build"]
 
@@ -44,7 +46,7 @@ FOLDERS: Final = {
 }  # fmt: skip
 USER_ID: Final = 1000
 
-PASSWD: Final = """\
+ACCOUNTS: Final = """\
 root:x:0:0:root:/root:/bin/sh
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
 bin:x:2:2:bin:/bin:/usr/sbin/nologin
@@ -53,7 +55,7 @@ www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin
 user:x:1000:1000:user:/home/user:/bin/sh
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 """
-GROUP: Final = """\
+GROUPS: Final = """\
 root:x:0:
 daemon:x:1:
 bin:x:2:
@@ -65,8 +67,8 @@ user:x:1000:
 nogroup:x:65534:
 """
 WRITTEN: Final = {
-    "etc/passwd": PASSWD,
-    "etc/group": GROUP,
+    "etc/passwd": ACCOUNTS,
+    "etc/group": GROUPS,
     "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
     "etc/resolv.conf": "",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n",

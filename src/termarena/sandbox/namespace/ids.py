@@ -67,6 +67,6 @@ def _granted(file: Path, uid: int) -> tuple[int, int] | None:
     except (KeyError, OSError):
         return None
     for row in rows:
-        if len(row) == 3 and row[0] in names and row[1].isdecimal() and row[2].isdecimal():  # noqa: PLR2004 - subuid(5)
+        if len(row) == 3 and row[0] in names and row[1].isdecimal() and row[2].isdecimal():  # noqa: PLR2004 - subuid(5) has three columns
             return int(row[1]), int(row[2])
     return None

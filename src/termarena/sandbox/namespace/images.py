@@ -12,11 +12,13 @@ import json
 import os
 import shutil
 import tarfile
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import ImageError
 from termarena.sandbox.namespace.inside import syscalls as sc
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["digest_archive", "unpack_image"]
 
@@ -105,7 +107,7 @@ class _Layer:
         parent, name = self._folder(root, parts[:-1]), parts[-1]
         try:
             if name == OPAQUE:
-                for entry in os.listdir(parent):
+                for entry in os.listdir(parent):  # noqa: PTH208 - a descriptor
                     _remove(parent, entry)
             elif name.startswith(WHITEOUT):
                 _remove(parent, name[len(WHITEOUT) :])
@@ -197,7 +199,7 @@ def _remove(parent: int, name: str) -> None:
         return
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
-        for entry in os.listdir(fd):
+        for entry in os.listdir(fd):  # noqa: PTH208 - a descriptor
             _remove(fd, entry)
     finally:
         os.close(fd)

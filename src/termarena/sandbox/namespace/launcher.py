@@ -54,8 +54,8 @@ class Launcher:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(ANSWER_TIMEOUT_S)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter with fixed arguments
-                [sys.executable, "-I", "-S", "-c", BOOTSTRAP], stdin=theirs, env={}, start_new_session=True
+            self._process = subprocess.Popen(  # noqa: S603 - our own program with fixed arguments
+                [sys.executable, "-I", "-S", "-c", BOOTSTRAP], stdin=theirs.fileno(), env={}, start_new_session=True
             )
         except OSError as error:
             ours.close()

@@ -8,10 +8,14 @@ import os
 import struct
 import termios
 import time
-from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from termarena.sandbox.contract import ExecResult
-from termarena.sandbox.namespace.inside import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from termarena.sandbox.namespace.inside import wire
 
 __all__ = ["NamespacePty"]
 
@@ -41,9 +45,9 @@ class NamespacePty:
         return self._pid
 
     def resize(self, cols: int, rows: int) -> None:
-        """Tell the programs on the terminal; raises `ValueError` below 1×1."""
+        """Tell the programs on the terminal; raises `ValueError` below 1x1."""
         if cols < 1 or rows < 1:
-            raise ValueError(f"a terminal needs at least 1×1, not {cols}×{rows}")
+            raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
         fcntl.ioctl(self._master_fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
     async def wait(self) -> ExecResult:

@@ -6,15 +6,18 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import ImageError
 from termarena.sandbox.namespace import hostroot, images
 from termarena.sandbox.namespace.building import build_once
-from termarena.sandbox.spec import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from termarena.sandbox.spec import Root
 
 __all__ = ["Base", "BaseVolume", "RootStore"]
 
@@ -63,7 +66,11 @@ class RootStore:
         except OSError as error:
             raise ImageError(str(root.path), error.strerror or "cannot be read", hint="check the path") from error
         path = (root.path or Path("/")).absolute()
-        makers = {"host": self._host, "folder": lambda: self._from_folder(path), "archive": lambda: self._from_archive(path)}
+        makers = {
+            "host": self._host,
+            "folder": lambda: self._from_folder(path),
+            "archive": lambda: self._from_archive(path),
+        }
         return self._remember(key, makers[root.kind])
 
     def _remember(self, key: tuple[object, ...], make: Callable[[], Base]) -> Base:
@@ -116,7 +123,7 @@ def _digest_metadata(root: Path) -> str:
         for name in sorted(files + names):
             path = os.path.join(folder, name)  # noqa: PTH118 - tens of thousands of names
             found = os.lstat(path)
-            target = os.readlink(path) if stat.S_ISLNK(found.st_mode) else ""  # noqa: PTH115 - as above
+            target = os.readlink(path) if stat.S_ISLNK(found.st_mode) else ""  # noqa: PTH115 - tens of thousands of names
             size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
             row = f"{os.path.relpath(path, root)}\0{found.st_mode}\0{size}\0{found.st_mtime_ns}\0{target}\n"
             state.update(os.fsencode(row))

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Final
 
-__all__ = ["Collector", "Feeder"]
+__all__ = ["Collector", "Feeder", "Pipes"]
 
 CHUNK: Final = 1 << 18
 
@@ -92,3 +92,31 @@ class Feeder:
             self._is_open = False
             self._loop.remove_writer(self._fd)
             os.close(self._fd)
+
+
+class Pipes:
+    """The three pipes of an exec: ends for the command, ends for us."""
+
+    def __init__(self, stdin: bytes) -> None:
+        """Without input the command reads from `/dev/null`."""
+        self._feed = -1
+        if stdin:
+            reading, self._feed = os.pipe()
+        else:
+            reading = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._out, out_writing = os.pipe()
+        self._err, err_writing = os.pipe()
+        self.inner = (reading, out_writing, err_writing)
+
+    def abandon(self) -> None:
+        """Close everything."""
+        for fd in (*self.inner, self._out, self._err, self._feed):
+            if fd >= 0:
+                os.close(fd)
+
+    def attend(self, stdin: bytes, *, keep_bytes: int) -> tuple[Collector, Collector, Feeder | None]:
+        """Close the command's ends and serve ours."""
+        for fd in self.inner:
+            os.close(fd)
+        feeder = Feeder(self._feed, stdin) if stdin else None
+        return Collector(self._out, keep_bytes=keep_bytes), Collector(self._err, keep_bytes=keep_bytes), feeder

@@ -1,18 +1,27 @@
-"""The host's side of a tree transfer: packing a folder of ours, and unpacking what a sandbox sent without trusting it."""
+"""The host's side of a tree transfer: packing a folder of ours, and unpacking what a sandbox sent, without trust."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from termarena.sandbox.contract import TreeReport
 from termarena.sandbox.namespace.inside import tar
 
-__all__ = ["pack_folder", "receive_tree"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["make_empty", "pack_folder", "receive_tree"]
 
 BUFFER: Final = 1 << 18
+
+
+def make_empty(target: Path) -> None:
+    """Make the folder, or accept an empty one; raises `FileExistsError`."""
+    target.mkdir(exist_ok=True)
+    if any(target.iterdir()):
+        raise FileExistsError(f"{target} is not empty")
 
 
 def pack_folder(source: Path, fd: int) -> None:

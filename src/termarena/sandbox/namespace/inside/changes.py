@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import stat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from . import syscalls as sc
-from .mounts import Volume
 from .tar import BENEATH, OPAQUE, is_whiteout
+
+if TYPE_CHECKING:
+    from .mounts import Volume
 
 CHUNK: Final = 1 << 20
 DIGEST_BYTES: Final = 32
@@ -82,7 +84,13 @@ class _Walk:
         entry["change"] = "added" if before is None else _compare(name, found, before, upper=upper, base=base)
         if entry["change"] != "same":
             self.entries.append(entry)
-        return f"{folder}/{name}" if folder and stat.S_ISDIR(found.st_mode) else name if stat.S_ISDIR(found.st_mode) else None
+        return (
+            f"{folder}/{name}"
+            if folder and stat.S_ISDIR(found.st_mode)
+            else name
+            if stat.S_ISDIR(found.st_mode)
+            else None
+        )
 
     def _add_hidden(self, folder: str, base: int, *, present: set[str]) -> None:
         for name in set(os.listdir(base)) - present:

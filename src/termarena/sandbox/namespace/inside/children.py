@@ -134,10 +134,10 @@ def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     folders = [""] if "/" in name else [f"{folder or '.'}/" for folder in env.get("PATH", "").split(":")]
     for folder in folders:
         try:
-            os.execve(folder + name, argv, env)
+            os.execve(folder + name, argv, env)  # noqa: S606 - replacing the process is the point
         except OSError as error:
             if error.errno == errno.ENOEXEC:
-                os.execve("/bin/sh", ["sh", folder + name, *argv[1:]], env)
+                os.execve("/bin/sh", ["sh", folder + name, *argv[1:]], env)  # noqa: S606 - replacing the process is the point
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 problem = error
     raise problem

@@ -9,10 +9,12 @@ import json
 import os
 import signal
 import stat
-from typing import IO, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 from . import changes, children, files, tar, unpack
-from .mounts import Volume
+
+if TYPE_CHECKING:
+    from .mounts import Volume
 
 BUFFER: Final = 1 << 18
 
@@ -85,7 +87,9 @@ def _list(request: dict[str, Any], _: list[int], __: list[Volume]) -> dict[str, 
     entries = []
     for name in sorted(os.listdir(root)):
         found = os.stat(name, dir_fd=root, follow_symlinks=False)
-        entries.append({"name": name, "kind": changes.kind_of(found), "mode": stat.S_IMODE(found.st_mode), "size": found.st_size})
+        entries.append(
+            {"name": name, "kind": changes.kind_of(found), "mode": stat.S_IMODE(found.st_mode), "size": found.st_size}
+        )
     return {"entries": entries}
 
 

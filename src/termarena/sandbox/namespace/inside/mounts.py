@@ -14,16 +14,34 @@ from typing import Any, Final
 from . import syscalls as sc
 from . import unpack
 
-STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, not used
+STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
 DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 DEVICE_LINKS: Final = (
     ("/proc/self/fd", "fd"), ("/proc/self/fd/0", "stdin"), ("/proc/self/fd/1", "stdout"),
     ("/proc/self/fd/2", "stderr"), ("pts/ptmx", "ptmx"),
 )  # fmt: skip
-HIDDEN_FILES: Final = ("kcore", "keys", "key-users", "timer_list", "kallsyms", "kmsg", "sched_debug", "latency_stats", "config.gz")
+HIDDEN_FILES: Final = (
+    "kcore",
+    "keys",
+    "key-users",
+    "timer_list",
+    "kallsyms",
+    "kmsg",
+    "sched_debug",
+    "latency_stats",
+    "config.gz",
+)
 HIDDEN_FOLDERS: Final = ("acpi", "scsi")
 READ_ONLY: Final = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "driver", "mtrr", "tty")
-HIDDEN_SYS: Final = ("firmware", "fs/cgroup", "kernel/debug", "kernel/security", "kernel/tracing", "fs/bpf", "fs/selinux")
+HIDDEN_SYS: Final = (
+    "firmware",
+    "fs/cgroup",
+    "kernel/debug",
+    "kernel/security",
+    "kernel/tracing",
+    "fs/bpf",
+    "fs/selinux",
+)
 SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 
 

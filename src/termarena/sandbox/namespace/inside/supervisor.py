@@ -39,7 +39,7 @@ def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lower
             os._exit(1)
         wire.send(control, {"ready": True})
         Supervisor(plan, control, volumes=volumes, cgroup_fds=[fds[at] for at in plan["cgroup_fds"]]).run()
-    except BaseException:  # noqa: BLE001 - the top of a process: nothing above could handle it, and 1 must end
+    except BaseException:  # noqa: BLE001 - the top of a process: nothing above could handle it, and process 1 must end
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(1)
@@ -101,7 +101,7 @@ class Supervisor:
         """Serve until the control socket ends."""
         waker, wake_fd = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         for sock in (waker, wake_fd):
-            sock.setblocking(False)
+            sock.settimeout(0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_fd.fileno(), warn_on_full_buffer=False)
         poll = select.poll()
@@ -186,7 +186,7 @@ class Supervisor:
 
     def _do_connect(self, request: wire.Message, _: list[int]) -> None:
         with socket.create_connection(("127.0.0.1", request["port"]), timeout=5) as connection:
-            connection.setblocking(False)
+            connection.settimeout(0)
             self._reply(request, {}, (connection.fileno(),))
 
     def _do_seal(self, request: wire.Message, _: list[int]) -> None:

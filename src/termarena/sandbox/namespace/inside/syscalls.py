@@ -53,7 +53,9 @@ def _encoded(text: str | None) -> bytes | None:
     return None if text is None else os.fsencode(text)
 
 
-def mount(source: str | None, target: str, *, fstype: str | None = None, flags: int = 0, options: str | None = None) -> None:
+def mount(
+    source: str | None, target: str, *, fstype: str | None = None, flags: int = 0, options: str | None = None
+) -> None:
     """`mount(2)`; options beyond 4,095 bytes are refused here because the kernel would cut them without a word."""
     data = _encoded(options)
     if data is not None and len(data) >= os.sysconf("SC_PAGE_SIZE"):
@@ -155,7 +157,9 @@ def open_tree(path: str, *, dir_fd: int = AT_FDCWD) -> int:
 
 def move_mount(tree_fd: int, target: str) -> None:
     """Attach a detached mount at `target`."""
-    _call("move_mount", SYS_MOVE_MOUNT, tree_fd, b"", AT_FDCWD, _encoded(target), ctypes.c_uint(MOVE_MOUNT_F_EMPTY_PATH))
+    _call(
+        "move_mount", SYS_MOVE_MOUNT, tree_fd, b"", AT_FDCWD, _encoded(target), ctypes.c_uint(MOVE_MOUNT_F_EMPTY_PATH)
+    )
 
 
 class _MountAttributes(ctypes.Structure):
@@ -165,9 +169,7 @@ class _MountAttributes(ctypes.Structure):
 def set_mount_attributes(tree_fd: int, attributes: int, *, userns_fd: int = 0) -> None:
     """`mount_setattr(2)` on a detached mount."""
     wanted = _MountAttributes(attributes, 0, 0, userns_fd)
-    _call(
-        "mount_setattr", SYS_MOUNT_SETATTR, tree_fd, b"", AT_EMPTY_PATH, ctypes.byref(wanted), ctypes.c_size_t(32)
-    )
+    _call("mount_setattr", SYS_MOUNT_SETATTR, tree_fd, b"", AT_EMPTY_PATH, ctypes.byref(wanted), ctypes.c_size_t(32))
 
 
 def join_fresh_keyring() -> None:

@@ -11,10 +11,12 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from . import syscalls as sc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BLOCK: Final = 512
 CHUNK: Final = 1 << 20
@@ -24,7 +26,15 @@ BENEATH: Final = sc.RESOLVE_NO_SYMLINKS | sc.RESOLVE_IN_ROOT
 MAX_OCTAL_SIZE: Final = 8**11
 MAX_OCTAL_ID: Final = 8**7
 SHORT_NAME: Final = 100
-KINDS: Final = {b"0": "file", b"\0": "file", b"1": "link", b"2": "symlink", b"3": "device", b"5": "folder", b"6": "fifo"}
+KINDS: Final = {
+    b"0": "file",
+    b"\0": "file",
+    b"1": "link",
+    b"2": "symlink",
+    b"3": "device",
+    b"5": "folder",
+    b"6": "fifo",
+}
 LETTERS: Final = {"file": b"0", "link": b"1", "symlink": b"2", "device": b"3", "folder": b"5", "fifo": b"6"}
 
 
@@ -47,7 +57,7 @@ class Member:
 
 
 def header(member: Member) -> bytes:
-    """The blocks that announce a member: a pax header where the short one cannot hold everything, then the short one."""
+    """The blocks that announce a member: a pax header where the short one cannot hold everything, and the short one."""
     name, target = os.fsencode(member.name), os.fsencode(member.target)
     seconds, nanoseconds = divmod(member.mtime_ns, 10**9)
     records = [(b"SCHILY.xattr." + key.encode(), value) for key, value in member.attributes.items()]
@@ -55,7 +65,12 @@ def header(member: Member) -> bytes:
         if len(raw) > SHORT_NAME or not raw.isascii():
             records.append((key, raw))
     if nanoseconds or seconds < 0:
-        records.append((b"mtime", f"{member.mtime_ns / 10**9:.9f}".encode() if seconds < 0 else b"%d.%09d" % (seconds, nanoseconds)))
+        records.append(
+            (
+                b"mtime",
+                f"{member.mtime_ns / 10**9:.9f}".encode() if seconds < 0 else b"%d.%09d" % (seconds, nanoseconds),
+            )
+        )
     if member.size >= MAX_OCTAL_SIZE:
         records.append((b"size", b"%d" % member.size))
     for key, number in ((b"uid", member.uid), (b"gid", member.gid)):

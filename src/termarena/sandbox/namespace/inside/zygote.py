@@ -16,7 +16,13 @@ from . import supervisor, wire
 from . import syscalls as sc
 
 NAMESPACES: Final = (
-    sc.CLONE_NEWUSER | sc.CLONE_NEWNS | sc.CLONE_NEWPID | sc.CLONE_NEWNET | sc.CLONE_NEWIPC | sc.CLONE_NEWUTS | sc.CLONE_NEWCGROUP
+    sc.CLONE_NEWUSER
+    | sc.CLONE_NEWNS
+    | sc.CLONE_NEWPID
+    | sc.CLONE_NEWNET
+    | sc.CLONE_NEWIPC
+    | sc.CLONE_NEWUTS
+    | sc.CLONE_NEWCGROUP
 )
 TITLE: Final = b"termarena-init"
 
