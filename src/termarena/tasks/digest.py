@@ -1,0 +1,88 @@
+"""What identifies a task: a digest of everything that can move a score, and of nothing else.
+
+The scored view is a plain JSON value. A field at its default is left out, so that a later version of TermArena may
+add fields without changing the digest of any task that does not use them. Files count by path, content and executable
+bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NewType
+
+from termarena.tasks.files import FileTree
+from termarena.tasks.model import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from termarena.tasks.model import Task
+
+__all__ = ["DIGEST_VERSION", "TaskDigest", "digest_of", "file_digests", "scored_view"]
+
+TaskDigest = NewType("TaskDigest", str)
+"""`ta1:` and 64 hex digits; the prefix changes if the meaning of the digest ever does."""
+
+DIGEST_VERSION = "ta1"
+
+# A build that takes too long leaves a trial unscored, and a solution is never graded against itself: neither can move
+# a score.
+_UNSCORED = frozenset({"metadata", "provenance", "solution", "extras", "unknown", "findings", "id", "build_timeout_s"})
+
+
+def digest_of(task: Task) -> TaskDigest:
+    """Hash the scored view. Raises OSError if a file of the task can no longer be read."""
+    text = json.dumps(scored_view(task), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return TaskDigest(f"{DIGEST_VERSION}:{hashlib.sha256(text.encode()).hexdigest()}")
+
+
+def scored_view(task: Task) -> dict[str, Any]:
+    """Everything that can move this task's score, as a JSON value; what `termarena tasks digest --explain` prints."""
+    return _view(task)
+
+
+def _view(part: Frozen) -> dict[str, Any]:
+    view: dict[str, Any] = {}
+    for name, field in type(part).model_fields.items():
+        value = getattr(part, name)
+        if name in _UNSCORED or value == field.get_default(call_default_factory=True, validated_data={}):
+            continue
+        view[name] = _plain(value)
+    return view
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Frozen):
+        return _view(value)
+    if isinstance(value, FileTree):
+        return [[os.fsencode(path).decode("utf-8", "backslashreplace"), held] for path, held in value.digests().items()]
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def file_digests(task: Task) -> dict[str, str]:
+    """Every file of the task, by where it stands in the task: what a dataset lock records, to name the file that
+    changed."""
+    return dict(sorted(_named_digests(task)))
+
+
+def _named_digests(task: Task) -> Iterator[tuple[str, str]]:
+    yield "instruction", f"text:{hashlib.sha256(task.instruction.encode()).hexdigest()}"
+    trees = {"environment": task.environment.context, "trajectory": task.trajectory}
+    if task.tests:
+        trees["tests"] = task.tests.files
+    if task.solution:
+        trees["solution"] = task.solution.files
+    for step in task.steps:
+        trees[f"steps/{step.name}/workdir"] = step.workdir
+        if step.tests:
+            trees[f"steps/{step.name}/tests"] = step.tests.files
+        if step.solution:
+            trees[f"steps/{step.name}/solution"] = step.solution.files
+    for place, tree in trees.items():
+        for path, held in tree.digests().items():
+            yield f"{place}/{path}", held

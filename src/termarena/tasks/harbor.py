@@ -1,0 +1,178 @@
+"""Loader for Harbor folders: Terminal-Bench 2 and later, TerminalWorld, and TermArena's own canonical form."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+from termarena.core.errors import TaskFormatError
+from termarena.tasks import harbor_parts as parts
+from termarena.tasks.checking import Checker
+from termarena.tasks.documents import parse_toml, read_text
+from termarena.tasks.files import FileTree, scan, survey
+from termarena.tasks.harbor_schema import KNOWN_SCHEMAS, Extension, TaskToml
+from termarena.tasks.metadata import metadata_of
+from termarena.tasks.model import BareRecipe, Environment, Provenance, Solution, Step, Task, Tests
+from termarena.tasks.texts import instruction_of, keystrokes_of
+
+if TYPE_CHECKING:
+    from termarena.tasks.harbor_schema import StepSection
+    from termarena.tasks.model import AgentPhase, Format, Grading
+
+__all__ = ["MARKER", "load_harbor"]
+
+MARKER = "task.toml"
+_OWN_NAMES = frozenset({MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"})
+_TERMINALWORLD_MARKS = frozenset({"status.json", "refinement_metadata.json"})
+_NO_EXTENSION = Extension()
+_STEP_NAME = re.compile(r'[^<>:"/\\|?*\x00-\x1f\x7f]{1,255}')
+
+
+def load_harbor(folder: str, *, strict: bool = False) -> Task:
+    """Load one folder; the rules are those of `load_task`."""
+    return _Folder(folder, strict=strict).task()
+
+
+class _Folder:
+    """A folder being loaded: its checked document, and what a survey saw beside it."""
+
+    def __init__(self, folder: str, *, strict: bool) -> None:
+        self.path = folder
+        self.check = Checker(file=f"{folder}/{MARKER}", name=MARKER, strict=strict)
+        table = parse_toml(read_text(self.check.file, boundary=folder), file=self.check.file)
+        if "version" in table:
+            table.setdefault("schema_version", table.pop("version"))
+        self.document = self.check.check(TaskToml, table)
+        ours = self.document.metadata.get("termarena")
+        self.ours = _NO_EXTENSION if ours is None else self.check.check(Extension, ours, prefix="metadata.termarena")
+        self.survey = survey(folder)
+        if self.document.schema_version not in KNOWN_SCHEMAS:
+            self.check.note("schema-version", f"unknown schema_version {self.document.schema_version!r}")
+
+    def task(self) -> Task:
+        document, check = self.document, self.check
+        environment = self._environment()
+        tests = self._bundled("tests")
+        agent = parts.agent_phase(check, document.agent, "agent")
+        grading = parts.grading(check, document.verifier, "verifier", bundled=tests, outer=environment)
+        return Task(
+            id=self._id(),
+            instruction="" if document.steps else instruction_of(f"{self.path}/instruction.md", boundary=self.path),
+            environment=environment,
+            agent=agent,
+            grading=grading,
+            tests=self._tests(tests, grading, is_needed=not document.steps),
+            solution=self._solution("solution"),
+            steps=self._steps(environment, agent, grading),
+            reward_strategy=document.multi_step_reward_strategy or "mean",
+            artifacts=parts.artifacts(check, document.artifacts, "artifacts"),
+            trajectory=self._trajectory(""),
+            metadata=metadata_of(check, document),
+            provenance=self._provenance(),
+            extras=self.survey.tree(self.path, skip=_OWN_NAMES),
+            unknown=check.unknown,
+            findings=tuple(check.findings),
+        )
+
+    def _id(self) -> str:
+        if self.ours.id:
+            return self.ours.id
+        return self.document.task.name if self.document.task else os.path.basename(self.path)  # noqa: PTH119 - hot path
+
+    def _bundled(self, place: str) -> parts.Bundled:
+        """A folder of the task and the names at its top; empty if there is no such folder."""
+        names = self.survey.names.get(place, ())
+        return parts.Bundled(self.survey.tree(self.path, place), names) if names else parts.Bundled(FileTree(), ())
+
+    def _trajectory(self, place: str) -> FileTree:
+        if "trajectory.json" not in self.survey.names.get(place, ()):
+            return FileTree()
+        tree = scan(f"{self.path}/{place}", boundary=self.path)
+        return FileTree(tuple(file for file in tree if file.path == "trajectory.json"))
+
+    def _provenance(self) -> Provenance:
+        names = self.survey.names
+        is_terminalworld = not _TERMINALWORLD_MARKS.isdisjoint(names[""]) or "info.json" in names.get("source", ())
+        made_as: Format = "terminalworld" if is_terminalworld else "harbor"
+        named = self.document.metadata.get("task_source")
+        return Provenance(
+            format=self.ours.format or made_as,
+            path=self.path,
+            schema_version=self.document.schema_version,
+            source=self.document.source or (named if isinstance(named, str) else None),
+        )
+
+    def _environment(self) -> Environment:
+        context, names = self._bundled("environment")
+        environment = parts.environment(self.check, self.document.environment, context, names=names)
+        parts.check_buildable(environment, names, self.path)
+        ours = self.ours
+        if ours.setup is not None and context.get(ours.setup) is None:
+            raise self.check.refuse("metadata.termarena.setup", found=ours.setup, expected="a file in environment/")
+        if ours.requires is None and not ours.services:
+            return environment
+        bare = None if ours.requires is None else BareRecipe(requires=ours.requires, setup=ours.setup)
+        return environment.model_copy(update={"bare": bare, "services": ours.services})
+
+    def _tests(self, found: parts.Bundled, grading: Grading, *, is_needed: bool, place: str = "tests") -> Tests | None:
+        """The tests in a folder; None where the grader's own image holds them, or where a step may go without."""
+        ours = self.ours.tests
+        tree = found.tree.under(ours.root) if ours.root else found.tree
+        names = tuple(file.path for file in tree) if ours.root else found.names
+        entry = next((name for name in (ours.entry, "test.bat") if name in names), None)
+        if entry is not None:
+            return Tests(files=tree, entry=entry, verdict=ours.verdict, same_shell=ours.same_shell)
+        if grading.environment is not None or not is_needed:
+            return None
+        raise TaskFormatError(
+            f"{self.path}/{place}/{ours.entry}", found="no such file", expected="the script that grades"
+        )
+
+    def _solution(self, place: str) -> Solution | None:
+        tree, names = self._bundled(place)
+        if not names:
+            return None
+        typed = self.ours.keystrokes
+        return Solution(
+            files=tree,
+            entry=next((name for name in ("solve.sh", "solve.bat") if name in names), None),
+            keystrokes=keystrokes_of(f"{self.path}/{place}/{typed}", boundary=self.path) if typed in names else (),
+            env=self.document.solution.env,
+        )
+
+    def _steps(self, outer: Environment, agent: AgentPhase, grading: Grading) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        seen: set[str] = set()
+        for number, section in enumerate(self.document.steps or ()):
+            place = f"steps.{number}"
+            key = unicodedata.normalize("NFC", section.name).casefold()
+            if not _STEP_NAME.fullmatch(section.name) or section.name.strip(" .") != section.name or key in seen:
+                raise self.check.refuse(
+                    f"{place}.name", found=section.name, expected="a unique name that can be a folder's"
+                )
+            seen.add(key)
+            tests = self._bundled(f"steps/{section.name}/tests")
+            own = parts.grading(
+                self.check, section.verifier, f"{place}.verifier", bundled=tests, outer=outer, above=grading
+            )
+            phase = parts.agent_phase(self.check, section.agent, f"{place}.agent", above=agent)
+            steps.append(self._step(section, tests, agent=phase, grading=own))
+        return tuple(steps)
+
+    def _step(self, section: StepSection, tests: parts.Bundled, *, agent: AgentPhase, grading: Grading) -> Step:
+        folder = f"steps/{section.name}"
+        return Step(
+            name=section.name,
+            instruction=instruction_of(f"{self.path}/{folder}/instruction.md", boundary=self.path),
+            workdir=self._bundled(f"{folder}/workdir").tree,
+            tests=self._tests(tests, grading, is_needed="tests" not in self.survey.names, place=f"{folder}/tests"),
+            solution=self._solution(f"{folder}/solution"),
+            trajectory=self._trajectory(folder),
+            agent=agent,
+            grading=grading,
+            min_reward=section.min_reward,
+            healthcheck=section.healthcheck,
+            artifacts=parts.artifacts(self.check, section.artifacts, f"steps.{section.name}.artifacts"),
+        )

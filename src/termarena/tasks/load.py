@@ -1,0 +1,66 @@
+"""The one door for loading a task: the format is chosen by what the folder holds."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from termarena.core.errors import TaskError, TaskFormatError
+from termarena.tasks import harbor, simple, terminal_bench_1
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from termarena.tasks.model import Task
+
+__all__ = ["is_task", "load_task"]
+
+_LOADERS: dict[str, Callable[..., Task]] = {
+    harbor.MARKER: harbor.load_harbor,
+    terminal_bench_1.MARKER: terminal_bench_1.load_terminal_bench_1,
+    simple.MARKER: simple.load_simple,
+}
+
+
+def is_task(folder: Path | str) -> bool:
+    """Whether the folder claims to be a task: it holds the file that marks one of the formats."""
+    return any(os.path.lexists(f"{folder}/{marker}") for marker in _LOADERS)
+
+
+def load_task(folder: Path | str, *, strict: bool = False) -> Task:
+    """Load the task in this folder.
+
+    Raises TaskFormatError, naming file, field, found and expected, for whatever does not fit its format; with
+    `strict`, also for unknown fields and loose types, which otherwise become findings. Nothing else is raised for any
+    content of the folder.
+    """
+    path = os.path.abspath(folder)  # noqa: PTH100 - keeps links, and a Path costs more than the TOML parser
+    for marker, load in _LOADERS.items():
+        if os.path.lexists(f"{path}/{marker}"):
+            return _load(load, path, strict=strict)
+    found = "no such folder" if not os.path.isdir(path) else f"none of {', '.join(_LOADERS)}"  # noqa: PTH112 - likewise
+    raise TaskFormatError(path, found=found, expected="a task's folder", hint=_nested_tasks(path))
+
+
+def _load(load: Callable[..., Task], path: str, *, strict: bool) -> Task:
+    try:
+        task: Task = load(path, strict=strict)
+    except TaskError:
+        raise
+    except OSError as error:
+        raise TaskFormatError(
+            error.filename or path, found=f"an unreadable file ({error.strerror})", expected="a readable one"
+        ) from error
+    return task
+
+
+def _nested_tasks(path: str) -> str | None:
+    """Where the tasks are, for someone who named the folder above them."""
+    try:
+        with os.scandir(path) as entries:
+            folders = sorted(entry.name for entry in entries if entry.is_dir())
+    except OSError:
+        return None
+    tasks = [name for name in folders if is_task(f"{path}/{name}")]
+    return f"{len(tasks)} tasks lie below it, such as {tasks[0]}" if tasks else None
