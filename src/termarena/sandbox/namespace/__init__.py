@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from termarena.sandbox.namespace.driver import NamespaceDriver
+from termarena.sandbox.namespace.probe import Fact, Facts, probe
 
-__all__ = ["NamespaceDriver"]
+__all__ = ["Fact", "Facts", "NamespaceDriver", "probe"]

@@ -6,6 +6,7 @@ each sandbox it made ends with it, and with its own control socket.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -121,7 +122,7 @@ class _ForkServer:
                 if "fd" in lower:
                     group.append(fds[lower["fd"]])
                     continue
-                tree = self._shifted(lower["path"], plan["ids"]) if plan["ids"]["shift"] else None
+                tree = self._shifted(lower["path"], plan["ids"])
                 shifted = shifted and tree is not None
                 if tree is not None:
                     trees.append(tree)
@@ -130,26 +131,29 @@ class _ForkServer:
         return shifted, groups
 
     def _shifted(self, path: str, ids: dict[str, Any]) -> int | None:
-        """A read-only mount of `path` whose owners are shifted by the map, or None where its file system cannot."""
-        tree = sc.open_tree(path)
-        attributes = sc.MOUNT_ATTR_IDMAP | sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV
-        try:
-            sc.set_mount_attributes(tree, attributes, userns_fd=self._map_namespace(ids))
-        except OSError as error:
-            os.close(tree)
-            if error.errno in (22, 95):
-                return None
-            raise
-        return tree
-
-    def _map_namespace(self, ids: dict[str, Any]) -> int:
+        if not ids["shift"]:
+            return None
         key = repr((ids["uid"], ids["gid"]))
         if key not in self.map_namespaces:
-            self.map_namespaces[key] = _namespace_with(ids)
-        return self.map_namespaces[key]
+            self.map_namespaces[key] = namespace_with(ids)
+        return shifted_mount(path, self.map_namespaces[key])
 
 
-def _namespace_with(ids: dict[str, Any]) -> int:
+def shifted_mount(path: str, userns_fd: int) -> int | None:
+    """A detached read-only mount of `path` with the namespace's ids as owners, or None where its file system cannot."""
+    tree = sc.open_tree(path)
+    attributes = sc.MOUNT_ATTR_IDMAP | sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV
+    try:
+        sc.set_mount_attributes(tree, attributes, userns_fd=userns_fd)
+    except OSError as error:
+        os.close(tree)
+        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+            return None
+        raise
+    return tree
+
+
+def namespace_with(ids: dict[str, Any]) -> int:
     """A user namespace that has the id map and no process: only a mount refers to it."""
     gate_out, gate_in = os.pipe()
     pid = sc.clone(sc.CLONE_NEWUSER)
