@@ -214,7 +214,7 @@ def test_allowed_hosts(host: str, port: int, allowed: tuple[str, ...], *, expect
 @pytest.mark.parametrize(
     ("address", "expected"),
     [("1.1.1.1", True), ("10.0.0.1", True), ("127.8.8.8", False), ("169.254.169.254", False), ("0.0.0.0", False),  # noqa: S104 - refused here
-    
+
      ("::1", False), ("fe80::1%eth0", False), ("::ffff:127.0.0.1", False), ("2606:4700::1111", True)],
 )  # fmt: skip
 def test_public_addresses(address: str, *, expected: bool) -> None:
