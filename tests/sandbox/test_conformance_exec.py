@@ -161,6 +161,17 @@ async def test_required_user_is_checked_before_start(driver: Driver) -> None:
             raise AssertionError("started")
 
 
+async def test_user_of_the_spec(driver: Driver) -> None:
+    if not has(driver, Feature.USERS):
+        with pytest.raises(CapabilityMissing, match="user user"):
+            async with driver.start(SandboxSpec(user="user")):
+                raise AssertionError("started")
+        return
+    async with driver.start(SandboxSpec(user="user")) as box:
+        await box.write("/home/user/mine", b"")
+        assert await out(box, "id -un; stat -c %U mine; pwd") == "user\nuser\n/home/user"
+
+
 async def test_timeout_keeps_partial_output(box: Sandbox) -> None:
     started = time.monotonic()
     result = await sh(box, "echo begun; echo bad >&2; sleep 60; echo never", timeout_s=0.3)

@@ -185,6 +185,33 @@ async def test_get_tree_leaves_out_what_leads_outside(box: Sandbox, tmp_path: Pa
     assert sorted(path.name for path in (tmp_path / "target").iterdir()) == ["d", "e", "f"]
 
 
+async def test_files_full_of_holes(driver: Driver, tmp_path: Path) -> None:
+    """Files that seem far larger than the disk fill neither the host's disk nor its time."""
+    async with driver.start(SandboxSpec.model_validate({"limits": {"disk_bytes": 64 << 20}})) as box:
+        assert (await sh(box, "truncate -s 1T /srv/huge")).exit_status != 0
+        await sh(box, "mkdir /srv/t; cd /srv/t; for i in $(seq 40); do truncate -s 60M $i; echo x >> $i; done")
+        assert len((await box.diff()).of("added")) == 42
+        with pytest.raises(SandboxFileError) as caught:
+            await box.get_tree("/srv/t", tmp_path / "target", max_bytes=100 << 20)
+        assert caught.value.errno == errno.EFBIG
+        with pytest.raises(SandboxFileError) as caught:
+            await box.snapshot()
+        assert caught.value.errno == errno.EFBIG
+
+
+@pytest.mark.parametrize("target", ["/proc/1/environ", "/proc/1/mem", "/proc/self/status", "/sys/kernel/notes"])
+async def test_link_into_the_kernel_is_not_followed(box: Sandbox, target: str) -> None:
+    await sh(box, f"ln -s {target} /srv/answer")
+    with pytest.raises(SandboxFileError):
+        await box.read("/srv/answer")
+    try:
+        await box.write("/srv/answer", b"x")
+    except SandboxFileError:
+        return
+    # The link was replaced by a file of its own.
+    assert await out(box, "stat -c %F /srv/answer") == "regular file"
+
+
 async def test_get_tree_needs_an_empty_target(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "present").touch()
     with pytest.raises(FileExistsError):

@@ -31,6 +31,8 @@ __all__ = [
 
 TIMEOUT_STATUS = 124
 DEFAULT_OUTPUT_BYTES = 16 << 20
+DEFAULT_READ_BYTES = 256 << 20
+DEFAULT_TREE_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Change:
     gid: int | None = None
     size: int | None = None
     digest: str | None = None
-    """BLAKE2b, 256 bit, of a file's content."""
+    """BLAKE2b, 256 bit, of a file's content; of a file with holes, of the parts it holds and where."""
     target: str | None = None
     """What a symbolic link points to."""
 
@@ -236,10 +238,11 @@ class Sandbox(Protocol):
     ) -> PtyProcess:
         """Start a program on a new terminal of the sandbox; errors as `exec`, and `ValueError` below 1x1."""
 
-    async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+    async def read(self, path: str, *, max_bytes: int = DEFAULT_READ_BYTES) -> bytes:
         """A regular file's content, links followed within the sandbox only.
 
-        Raises `SandboxFileError` (no such file, a folder, a device, a pipe; or larger than `max_bytes`: EFBIG).
+        Raises `SandboxFileError` (no such file, a folder, a device, a pipe, a file of the kernel; or larger than
+        `max_bytes`: EFBIG).
         """
 
     async def write(self, path: str, content: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
@@ -252,11 +255,12 @@ class Sandbox(Protocol):
         has a link or file where a folder is to be, `OSError` from the host.
         """
 
-    async def get_tree(self, source: str, target: Path) -> TreeReport:
+    async def get_tree(self, source: str, target: Path, *, max_bytes: int = DEFAULT_TREE_BYTES) -> TreeReport:
         """Copy a folder of the sandbox into a new or empty folder of the host.
 
         Nothing is ever written outside `target`; links that lead outside it and special files are left out and listed.
-        Raises `SandboxFileError`, `FileExistsError` when `target` holds something, other `OSError` from the host.
+        Raises `SandboxFileError` (EFBIG beyond `max_bytes`: a file with holes can seem larger than any disk),
+        `FileExistsError` when `target` holds something, other `OSError` from the host.
         """
 
     async def processes(self) -> tuple[ProcessInfo, ...]:

@@ -48,8 +48,11 @@ class Trace:
             "cgroups": [str(path) for path in cgroups],
         }
         (self.folder / "about.json").write_text(json.dumps(about))
-        self.lock_fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # It gets its name when it is locked: a sweep in between would take the sandbox for dead.
+        fresh = self.folder / "lock.new"
+        self.lock_fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self.lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fresh.rename(self.folder / "lock")
 
     def release(self) -> None:
         """Close our copy of the lock; the sandbox's process 1 keeps it locked while it lives."""

@@ -38,13 +38,13 @@ def check_path(path: str) -> None:
         raise ValueError(f"a path in a sandbox is absolute and has no NUL, not {path!r}")
 
 
-def read_and_close(fd: int, path: str, max_bytes: int | None) -> bytes:
+def read_and_close(fd: int, path: str, max_bytes: int) -> bytes:
     """The content of a file that process 1 opened; raises `SandboxFileError` when it is larger than allowed."""
     with os.fdopen(fd, "rb", buffering=0) as file:
         size = os.fstat(fd).st_size
-        if max_bytes is not None and size > max_bytes:
+        if size > max_bytes:
             raise SandboxFileError("read", path, problem=f"{size} bytes are more than {max_bytes}", errno=errno.EFBIG)
-        return file.read()
+        return file.read(max_bytes)
 
 
 def write_and_close(fd: int, path: str, content: bytes) -> None:

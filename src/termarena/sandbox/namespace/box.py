@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxFileError
 from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
+    DEFAULT_READ_BYTES,
+    DEFAULT_TREE_BYTES,
     ExecResult,
     FileChanges,
     ProcessInfo,
@@ -45,6 +47,8 @@ GRACE_S: Final = 0.5
 """Between SIGTERM and SIGKILL after a timeout."""
 BACKSTOP_S: Final = 15.0
 """How much later than a timeout inside the host gives a sandbox up."""
+SNAPSHOT_TO_DISK: Final = 4
+"""How many times its disk limit a sandbox's files may seem to hold: holes cost nothing inside and much in a copy."""
 STOP_TIMEOUT_S: Final = 10.0
 ROOT_NAMES: Final = ("root", "0", "0:0", "root:root")
 
@@ -306,7 +310,7 @@ class NamespaceSandbox:
         raise_refusal(received.message, str(how["access"]), path)
         return received.fds[0]
 
-    async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+    async def read(self, path: str, *, max_bytes: int = DEFAULT_READ_BYTES) -> bytes:
         """See the contract."""
         check_path(path)
         return await asyncio.to_thread(read_and_close, await self._open(path, access="read"), path, max_bytes)
@@ -337,14 +341,14 @@ class NamespaceSandbox:
             await asyncio.shield(packing)
         return TreeReport(int(report["count"]), int(report["size_bytes"]))
 
-    async def get_tree(self, source: str, target: Path) -> TreeReport:
+    async def get_tree(self, source: str, target: Path, *, max_bytes: int = DEFAULT_TREE_BYTES) -> TreeReport:
         """See the contract."""
         check_path(source)
         await asyncio.to_thread(trees.make_empty, target)
         reading, writing = os.pipe()
         unpacking = asyncio.get_running_loop().run_in_executor(None, trees.receive_tree, reading, target)
         try:
-            report = await self._job("get_tree", (writing,), path=source)
+            report = await self._job("get_tree", (writing,), path=source, max_bytes=max_bytes)
         finally:
             os.close(writing)
             received = await asyncio.gather(asyncio.shield(unpacking), return_exceptions=True)
@@ -394,7 +398,8 @@ class NamespaceSandbox:
     async def _pack(self) -> tuple[Archive, tuple[dict[str, Any], ...]]:
         file = tempfile.TemporaryFile(dir=self._held.scratch)  # noqa: SIM115 - the snapshot owns it
         try:
-            report = await self._job("snapshot", (file.fileno(),))
+            allowed = SNAPSHOT_TO_DISK * self._spec.limits.disk_bytes
+            report = await self._job("snapshot", (file.fileno(),), max_bytes=allowed)
         except BaseException:
             file.close()
             raise

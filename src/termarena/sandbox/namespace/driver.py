@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
-from termarena.sandbox.namespace.box import Holdings, NamespaceSandbox
+from termarena.sandbox.namespace.box import ROOT_NAMES, Holdings, NamespaceSandbox
 from termarena.sandbox.namespace.cgroups import Cgroup, CgroupHost, find_cgroups
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.launcher import Launched, Launcher
@@ -111,6 +111,8 @@ class NamespaceDriver:
         capabilities = self.capabilities()
         for feature in sorted(spec.requires - capabilities.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
+        if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
+            raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
 
     def start(self, what: SandboxSpec | Snapshot) -> AbstractAsyncContextManager[NamespaceSandbox]:
         """See the contract."""
@@ -306,7 +308,7 @@ class _Plan:
 
 def _rlimits(limits: Limits, cgroups: CgroupHost) -> list[tuple[int, int]]:
     """Limits per process or user, where no cgroup has them."""
-    found = [(resource.RLIMIT_CORE, 0)]
+    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 2 * limits.disk_bytes)]
     if not cgroups.has("memory"):
         # Only a bound on how far one process can outrun the watch; a tight one would break programs that reserve much.
         found.append((resource.RLIMIT_DATA, limits.memory_bytes * 4 + (1 << 30)))

@@ -198,7 +198,7 @@ def kill_exec(exec_id: int) -> None:
     """
     give_up = time.monotonic() + KILL_PATIENCE_S
     stopped: set[int] = set()
-    while fresh := set(pids_of_exec(exec_id)) - stopped:
+    while (fresh := set(pids_of_exec(exec_id)) - stopped) and time.monotonic() < give_up:
         for pid in fresh:
             _signal(pid, signal.SIGSTOP)
         stopped |= fresh

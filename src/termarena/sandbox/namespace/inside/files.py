@@ -114,6 +114,7 @@ def open_for(request: dict[str, Any]) -> int:
         make_folder(os.path.dirname(path))
         fd = _open_to_write(path, request["mode"])
     try:
+        _refuse_kernel_file(fd, path)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             code = errno.EISDIR if stat.S_ISDIR(os.fstat(fd).st_mode) else errno.EINVAL
             raise OSError(code, "not a regular file", path)  # noqa: TRY301 - one place closes what was opened
@@ -126,6 +127,12 @@ def open_for(request: dict[str, Any]) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def _refuse_kernel_file(fd: int, path: str) -> None:
+    """A link into /proc or /sys must not make process 1 read or write there with more rights than its planter has."""
+    if os.fstat(fd).st_dev in (os.stat("/proc").st_dev, os.stat("/sys").st_dev):
+        raise OSError(errno.EINVAL, "a file of the kernel", path)
 
 
 def _open_to_write(path: str, mode: int) -> int:

@@ -52,7 +52,7 @@ def _stream(fd: int, mode: str) -> IO[bytes]:
 
 def _get_tree(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[str, Any]:
     root = files.open_inside(request["path"], os.O_RDONLY | os.O_DIRECTORY)
-    packer = tar.Packer(_stream(fds[0], "wb"), exact=False)
+    packer = tar.Packer(_stream(fds[0], "wb"), exact=False, max_bytes=request["max_bytes"])
     packer.pack(root, "0")
     packer.finish()
     return {"skipped": [name[2:] for name in packer.skipped]}
@@ -67,8 +67,8 @@ def _put_tree(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[
     return {"count": unpacker.count, "size_bytes": unpacker.size_bytes}
 
 
-def _snapshot(_: dict[str, Any], fds: list[int], volumes: list[Volume]) -> dict[str, Any]:
-    packer = tar.Packer(_stream(fds[0], "wb"), exact=True)
+def _snapshot(request: dict[str, Any], fds: list[int], volumes: list[Volume]) -> dict[str, Any]:
+    packer = tar.Packer(_stream(fds[0], "wb"), exact=True, max_bytes=request["max_bytes"])
     layers = len(volumes[0].layer_fds)
     for layer in range(layers + 1):
         for index, volume in enumerate(volumes):

@@ -124,9 +124,13 @@ def _short_header(member: Member, name: bytes, target: bytes, letter: bytes) -> 
 class Packer:
     """Writes one archive to a descriptor."""
 
-    def __init__(self, out: IO[bytes], *, exact: bool) -> None:
-        """`exact` keeps whiteouts and attributes; otherwise devices are left out."""
+    def __init__(self, out: IO[bytes], *, exact: bool, max_bytes: int | None = None) -> None:
+        """`exact` keeps whiteouts and attributes; otherwise devices are left out.
+
+        `max_bytes` of content raise EFBIG: files with holes can seem far larger than any disk.
+        """
         self.out = out
+        self.left_bytes = max_bytes
         self.exact = exact
         self.skipped: list[str] = []
         self._links: dict[tuple[int, int], str] = {}
@@ -183,10 +187,17 @@ class Packer:
             self.skipped.append(member_name)
         return False
 
+    def _spend(self, member: Member) -> None:
+        if self.left_bytes is not None:
+            self.left_bytes -= member.size
+            if self.left_bytes < 0:
+                raise OSError(errno.EFBIG, "the files are larger than allowed", member.name.partition("/")[2])
+
     def _add_file(self, folder_fd: int, name: str, member_name: str) -> None:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
         try:
             member = Member(member_name, "file", os.fstat(fd))
+            self._spend(member)
             if self.exact:
                 member.attributes = attributes_of(fd)
             self.out.write(header(member))
