@@ -109,6 +109,16 @@ def test_root_is_never_mapped_to_root() -> None:
     assert all(line[1] != 0 for line in (*chosen.uid_lines, *chosen.gid_lines))
 
 
+def test_sweep_removes_abandoned_builds(tmp_path: Path) -> None:
+    old, fresh = tmp_path / "rootfs/.host-old", tmp_path / "rootfs/.host-fresh"
+    for folder in (old, fresh):
+        (folder / "closed").mkdir(parents=True)
+        (folder / "closed").chmod(0)
+    os.utime(old, (0, 0))
+    assert NamespaceDriver(home=tmp_path).sweep() == 0
+    assert (old.exists(), fresh.exists()) == (False, True)
+
+
 def test_probe_says_what_works(sandbox_home: Path) -> None:
     facts = probe(sandbox_home)
     assert facts.can_run, facts

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
 from termarena.sandbox.namespace.box import ROOT_NAMES, Holdings, NamespaceSandbox
+from termarena.sandbox.namespace.building import remove_abandoned
 from termarena.sandbox.namespace.cgroups import Cgroup, CgroupHost, find_cgroups
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.launcher import Launched, Launcher
@@ -73,6 +74,7 @@ class NamespaceDriver:
 
     def sweep(self) -> int:
         """See the contract."""
+        remove_abandoned(self._home / "rootfs")
         return sweep_traces(self._home)
 
     def load(self, path: Path) -> Snapshot:
@@ -111,6 +113,9 @@ class NamespaceDriver:
         capabilities = self.capabilities()
         for feature in sorted(spec.requires - capabilities.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
+        if Feature.WRITABLE_SYSTEM in spec.requires and spec.root.kind == "host" and self._find()[1].kind != "shifted":
+            why = "an ordinary user cannot change the host's files in place; give a root file system, or be root"
+            raise CapabilityMissing(Feature.WRITABLE_SYSTEM.value, driver=self.name, why=why)
         if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
             raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
 
@@ -123,7 +128,7 @@ class NamespaceDriver:
         spec = what if isinstance(what, SandboxSpec) else what.spec
         self._check(spec)
         if not self._is_prepared:
-            await asyncio.to_thread(sweep_traces, self._home)
+            await asyncio.to_thread(self.sweep)
             self._launcher.ensure()
             self._is_prepared = True
         base = await self._prepare_base(spec)
