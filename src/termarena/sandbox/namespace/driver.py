@@ -127,11 +127,7 @@ class NamespaceDriver:
     async def _start(self, what: SandboxSpec | Snapshot) -> AsyncIterator[NamespaceSandbox]:
         spec = what if isinstance(what, SandboxSpec) else what.spec
         self._check(spec)
-        if not self._is_prepared:
-            await asyncio.to_thread(self.sweep)
-            self._launcher.ensure()
-            self._is_prepared = True
-        base = await self._prepare_base(spec)
+        base = await self._prepare(spec)
         snapshot = None if isinstance(what, SandboxSpec) else what
         box = await self._make(spec, base, snapshot)
         try:
@@ -140,9 +136,18 @@ class NamespaceDriver:
         finally:
             await asyncio.shield(box.stop())
 
-    async def _prepare_base(self, spec: SandboxSpec) -> Base:
-        known = self._store.known(spec.root)
-        return known if known is not None else await asyncio.to_thread(self._store.prepare, spec.root)
+    async def _prepare(self, spec: SandboxSpec) -> Base:
+        """The fork server running, the dead swept, the root file system ready; `SandboxStartError` or `ImageError`."""
+        try:
+            if not self._is_prepared:
+                await asyncio.to_thread(self.sweep)
+                self._is_prepared = True
+            self._launcher.ensure()
+            known = self._store.known(spec.root)
+            return known if known is not None else await asyncio.to_thread(self._store.prepare, spec.root)
+        except OSError as error:
+            hint = "set TERMARENA_HOME to a folder that is writable and has room"
+            raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
 
     async def _make(self, spec: SandboxSpec, base: Base, snapshot: Snapshot | None) -> NamespaceSandbox:
         """A ready sandbox, or nothing left of it."""
