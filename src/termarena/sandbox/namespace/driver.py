@@ -178,9 +178,10 @@ class NamespaceDriver:
     async def _launch(self, plan: _Plan) -> tuple[Holdings, Launched]:
         trace = None
         try:
-            plan.open_cgroup()
+            # The trace comes first: a kill between the two must not leave cgroups that nobody knows of.
             trace = Trace(self._home, plan.sandbox_id, root=plan.spec.root.kind, cgroups=plan.cgroup_folders)
             plan.add_fd(trace.lock_fd)
+            plan.open_cgroup()
             launched = await self._ask_for(plan)
         except BaseException as error:
             if plan.cgroup is not None:
@@ -245,6 +246,7 @@ class _Plan:
         self.fds: list[int] = []
         self.cgroup: Cgroup | None = None
         self._cgroups = cgroups
+        self._cgroup_name = f"termarena-{self.sandbox_id}"
         self._own_fds: list[int] = []
         limits = spec.limits
         has_memory_group = cgroups.has("memory")
@@ -270,7 +272,7 @@ class _Plan:
     @property
     def cgroup_folders(self) -> tuple[Path, ...]:
         """What to remove when the sandbox has ended."""
-        return self.cgroup.folders if self.cgroup is not None else ()
+        return self._cgroups.folders_of(self._cgroup_name)
 
     def add_fd(self, fd: int) -> int:
         """Send a descriptor along; its number in the message."""
@@ -279,7 +281,7 @@ class _Plan:
 
     def open_cgroup(self) -> None:
         """Make the sandbox's cgroups and send the ways into them along."""
-        self.cgroup = self._cgroups.create(f"termarena-{self.sandbox_id}", self.spec.limits)
+        self.cgroup = self._cgroups.create(self._cgroup_name, self.spec.limits)
         if self.cgroup is not None:
             opened = self.cgroup.open_procs()
             self._own_fds += opened
