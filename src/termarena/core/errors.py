@@ -8,6 +8,11 @@
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
     │   └── DigestMismatch       the files are not those that were locked
     ├── SandboxError             our machinery failed: never the agent's fault
+    │   ├── SandboxStartError    a sandbox could not be made on this machine
+    │   ├── SandboxBroken        a running sandbox has ended or does not answer
+    │   ├── SandboxFileError     a file operation in a sandbox was refused (also an OSError)
+    │   ├── CapabilityMissing    the driver cannot do what the task needs; known before anything starts
+    │   ├── ImageError           a root file system, archive or snapshot that cannot be used
     │   └── FetchError           a download or a clone failed (also an OSError)
     └── AgentError               the agent misbehaved
 
@@ -20,11 +25,16 @@ from typing import ClassVar
 
 __all__ = [
     "AgentError",
+    "CapabilityMissing",
     "DigestMismatch",
     "FetchError",
+    "ImageError",
     "MissingExtra",
     "NotFound",
+    "SandboxBroken",
     "SandboxError",
+    "SandboxFileError",
+    "SandboxStartError",
     "TaskError",
     "TaskFormatError",
     "TermArenaError",
@@ -106,6 +116,51 @@ class DigestMismatch(TaskError):
 
 class SandboxError(TermArenaError):
     """Our machinery failed; whatever was being measured is unscored, never zero."""
+
+
+class SandboxStartError(SandboxError):
+    """A sandbox could not be made on this machine; nothing of it is left."""
+
+
+class SandboxBroken(SandboxError):  # noqa: N818 - named for what happened
+    """A running sandbox has ended or does not answer; `reason` says how that was seen."""
+
+    def __init__(self, sandbox: str, reason: str, *, hint: str | None = None) -> None:
+        """`sandbox` is its id."""
+        super().__init__(f"sandbox {sandbox} is gone: {reason}", hint=hint)
+        self.sandbox = sandbox
+        self.reason = reason
+
+
+class SandboxFileError(SandboxError, OSError):
+    """A file operation in a sandbox was refused by its file system: no such file, no space, not a folder."""
+
+    def __init__(self, operation: str, path: str, *, problem: str, errno: int | None = None) -> None:
+        """`errno` is the kernel's number where there is one."""
+        super().__init__(f"{operation} {path}: {problem}")
+        self.operation = operation
+        self.path = path
+        self.errno = errno
+
+
+class CapabilityMissing(SandboxError):  # noqa: N818 - named for what happened
+    """The driver cannot do what the task needs; raised before anything starts."""
+
+    def __init__(self, capability: str, *, driver: str, why: str, hint: str | None = None) -> None:
+        """`why` completes the sentence "the <driver> driver cannot …, because …"."""
+        super().__init__(f"this task needs {capability}; the {driver} driver does not have it here: {why}", hint=hint)
+        self.capability = capability
+        self.driver = driver
+
+
+class ImageError(SandboxError):
+    """A root file system, an archive or a snapshot that cannot be used; `source` names it."""
+
+    def __init__(self, source: str, problem: str, *, hint: str | None = None) -> None:
+        """`problem` says what was found."""
+        super().__init__(f"{source}: {problem}", hint=hint)
+        self.source = source
+        self.problem = problem
 
 
 class FetchError(SandboxError, OSError):

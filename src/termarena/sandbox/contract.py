@@ -1,0 +1,319 @@
+"""The sandbox contract: what every driver offers and promises, and the values that pass between.
+
+The promises are checked by one conformance suite that runs against every driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from termarena.sandbox.spec import Feature, SandboxSpec
+
+__all__ = [
+    "Capabilities",
+    "Change",
+    "Driver",
+    "ExecResult",
+    "FileChanges",
+    "ProcessInfo",
+    "PtyProcess",
+    "Sandbox",
+    "SandboxRecord",
+    "Snapshot",
+    "TreeReport",
+]
+
+TIMEOUT_STATUS = 124
+DEFAULT_OUTPUT_BYTES = 16 << 20
+DEFAULT_READ_BYTES = 256 << 20
+DEFAULT_TREE_BYTES = 4 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How a command ended and what it wrote. A failing command is a result, never an error."""
+
+    exit_status: int
+    """As a shell has it: 128 + n for an end by signal n, 124 after a timeout, 127 not found, 126 not executable."""
+    stdout: bytes
+    """The first bytes of standard output, up to the cap."""
+    stderr: bytes
+    stdout_bytes: int
+    """How much was written in all, whatever was kept."""
+    stderr_bytes: int
+    duration_s: float
+    timed_out: bool = False
+    oom_killed: bool = False
+    """The sandbox's memory limit killed at least one of its processes while the command ran."""
+    signal: int | None = None
+    """The signal that ended the command's own process, if one did."""
+
+    @property
+    def stdout_truncated(self) -> bool:
+        """Whether standard output was longer than what was kept."""
+        return self.stdout_bytes > len(self.stdout)
+
+    @property
+    def stderr_truncated(self) -> bool:
+        """Whether standard error was longer than what was kept."""
+        return self.stderr_bytes > len(self.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """One living process of a sandbox, by its number inside; the sandbox's own process 1 is not listed."""
+
+    pid: int
+    parent: int
+    uid: int
+    state: str
+    """The kernel's letter: R, S, D, T."""
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs from an earlier state."""
+
+    path: str
+    change: Literal["added", "modified", "metadata", "removed"]
+    """`metadata`: mode, owner or time of a file whose content is the same. A removed folder stands for all below it."""
+    kind: Literal["file", "folder", "symlink", "fifo", "socket", "device"]
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    size: int | None = None
+    digest: str | None = None
+    """BLAKE2b, 256 bit, of a file's content; of a file with holes, of the parts it holds and where."""
+    target: str | None = None
+    """What a symbolic link points to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """All changes, sorted by path."""
+
+    changes: tuple[Change, ...] = ()
+
+    def of(self, kind: Literal["added", "modified", "metadata", "removed"]) -> tuple[str, ...]:
+        """The paths with this kind of change."""
+        return tuple(change.path for change in self.changes if change.change == kind)
+
+    def get(self, path: str) -> Change | None:
+        """The change at exactly this path."""
+        return next((change for change in self.changes if change.path == path), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeReport:
+    """What a tree transfer did."""
+
+    files: int
+    """Entries written, folders included."""
+    size_bytes: int
+    skipped: tuple[str, ...] = ()
+    """Entries left out because they have no meaning or no safe meaning on the other side: devices, sockets, and on
+    the way out links that lead outside the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a driver can do here, found by trying; `missing` says why not, with the remedy."""
+
+    driver: str
+    features: frozenset[Feature]
+    missing: Mapping[Feature, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What holds only in part: sentences for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxRecord:
+    """A sandbox that some process of this user has made; `is_alive` is False for what `sweep` would remove."""
+
+    id: str
+    is_alive: bool
+    started_at: str
+    harness_pid: int
+    root: str
+
+
+@runtime_checkable
+class Snapshot(Protocol):
+    """A state of a sandbox's files: the digest of its base and the changes. It can be started any number of times."""
+
+    @property
+    def base_digest(self) -> str:
+        """What the root file system was; a start on another one is refused."""
+
+    @property
+    def spec(self) -> SandboxSpec:
+        """The spec of the sandbox it was taken from."""
+
+    async def save(self, path: Path) -> None:
+        """Write it as one file that any process can load; raises `OSError` from the host.
+
+        Raises `SandboxBroken` if it shares the files of a sealed sandbox that died before it was stopped.
+        """
+
+    def close(self) -> None:
+        """Give back what it holds in memory; saved files stay."""
+
+
+@runtime_checkable
+class PtyProcess(Protocol):
+    """A process on a terminal of the sandbox, held from outside by the terminal's master side."""
+
+    @property
+    def master_fd(self) -> int:
+        """Non-blocking; reading fails with EIO when the last process on the terminal has gone."""
+
+    @property
+    def pid(self) -> int:
+        """The process's number inside the sandbox."""
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Tell the programs on the terminal; raises `ValueError` below 1x1."""
+
+    async def wait(self) -> ExecResult:
+        """The end of the process; its output is what was read from the master. Raises `SandboxBroken`."""
+
+    async def kill(self) -> None:
+        """End every process that it started, wherever it went."""
+
+    def close(self) -> None:
+        """Close the master: the kernel hangs up."""
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """A running sandbox. Every method raises `SandboxBroken` once the sandbox has ended, however it ended."""
+
+    @property
+    def id(self) -> str:
+        """Unique on this machine."""
+
+    @property
+    def spec(self) -> SandboxSpec:
+        """What it was started from."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it was alive when last heard of."""
+
+    async def exec(  # noqa: PLR0913 - the words of the contract
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        user: str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+    ) -> ExecResult:
+        """Run a program and wait for its own process to end; what it left in the background goes on.
+
+        A timeout ends every process the command started, also daemons, inside the sandbox: SIGTERM, a short grace,
+        SIGKILL; the output so far is kept. Cancelling the call does the same at once. Raises `SandboxFileError` for a
+        `cwd` that cannot be entered, `NotFound` for a user the sandbox does not have, `CapabilityMissing` for another
+        user where the driver has one id only, `ValueError` for an empty argv or a NUL in it.
+        """
+
+    async def open_pty(
+        self,
+        argv: Sequence[str],
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        user: str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> PtyProcess:
+        """Start a program on a new terminal of the sandbox; errors as `exec`, and `ValueError` below 1x1."""
+
+    async def read(self, path: str, *, max_bytes: int = DEFAULT_READ_BYTES) -> bytes:
+        """A regular file's content, links followed within the sandbox only.
+
+        Raises `SandboxFileError` (no such file, a folder, a device, a pipe, a file of the kernel; or larger than
+        `max_bytes`: EFBIG).
+        """
+
+    async def write(self, path: str, content: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
+        """Replace a file's content, making the folders above it. Raises `SandboxFileError`, also for a full disk."""
+
+    async def put_tree(self, source: Path, target: str, *, user: str | None = None) -> TreeReport:
+        """Copy a folder of the host to a folder of the sandbox, links as links; existing files are replaced.
+
+        Everything then belongs to `user`, by default the spec's. Raises `SandboxFileError` when the sandbox refuses or
+        has a link or file where a folder is to be, `OSError` from the host.
+        """
+
+    async def get_tree(self, source: str, target: Path, *, max_bytes: int = DEFAULT_TREE_BYTES) -> TreeReport:
+        """Copy a folder of the sandbox into a new or empty folder of the host.
+
+        Nothing is ever written outside `target`; links that lead outside it and special files are left out and listed.
+        Raises `SandboxFileError` (EFBIG beyond `max_bytes`: a file with holes can seem larger than any disk),
+        `FileExistsError` when `target` holds something, other `OSError` from the host.
+        """
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """Every living process but the sandbox's own process 1."""
+
+    async def kill_processes(self) -> int:
+        """End every process but process 1, at once; how many there were."""
+
+    async def seal(self) -> None:
+        """End all processes and accept no further exec, write or put: the state of the files is final."""
+
+    async def snapshot(self) -> Snapshot:
+        """The state of the files now; of a sealed sandbox without copying anything while that sandbox lives.
+
+        Taken while processes write, it holds each file as it was at some moment during the call.
+        """
+
+    async def diff(self, since: Snapshot | None = None) -> FileChanges:
+        """What changed since the start, or since a snapshot of this sandbox.
+
+        The cost is proportional to what changed since the start. Raises `ValueError` for another sandbox's snapshot.
+        """
+
+    async def stop(self) -> None:
+        """End it; safe to call again."""
+
+
+@runtime_checkable
+class Driver(Protocol):
+    """Makes sandboxes of one kind. Leaving its own `async with` ends everything it started."""
+
+    @property
+    def name(self) -> str:
+        """The word that `--driver` takes."""
+
+    def capabilities(self) -> Capabilities:
+        """What it can do on this machine."""
+
+    def start(self, what: SandboxSpec | Snapshot) -> AbstractAsyncContextManager[Sandbox]:
+        """A sandbox for the length of an `async with`, from a spec or as a fork of a snapshot.
+
+        Entering raises `CapabilityMissing` before anything starts, `ImageError` for a root file system or snapshot
+        that cannot be used, `SandboxStartError` when the machine refuses; then nothing is left behind.
+        """
+
+    def load(self, path: Path) -> Snapshot:
+        """A saved snapshot; raises `ImageError` for a file that is none."""
+
+    def list(self) -> tuple[SandboxRecord, ...]:
+        """The sandboxes of this user on this machine, those of other processes too."""
+
+    def sweep(self) -> int:
+        """Remove what dead harnesses left behind; how many sandboxes that were."""
+
+    async def aclose(self) -> None:
+        """End everything it started."""

@@ -1,0 +1,329 @@
+"""The namespace driver: sandboxes from the kernel's own namespaces, without a daemon and without root."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import secrets
+import signal
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
+from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
+from termarena.sandbox.namespace.box import ROOT_NAMES, Holdings, NamespaceSandbox
+from termarena.sandbox.namespace.building import remove_abandoned
+from termarena.sandbox.namespace.cgroups import Cgroup, CgroupHost, find_cgroups
+from termarena.sandbox.namespace.ids import IdMap, choose_ids
+from termarena.sandbox.namespace.launcher import Launched, Launcher
+from termarena.sandbox.namespace.rootfs import Base, RootStore
+from termarena.sandbox.namespace.snapshots import NamespaceSnapshot, load_snapshot
+from termarena.sandbox.proxy import Proxy
+from termarena.sandbox.spec import Feature, Limits, SandboxSpec
+from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+__all__ = ["NamespaceDriver"]
+
+START_TIMEOUT_S: Final = 60.0
+"""A restored snapshot of gigabytes takes its time; a plain start takes milliseconds."""
+PROXY_PORT: Final = 3128
+SHM_BYTES: Final = 64 << 20
+
+
+class NamespaceDriver:
+    """See `termarena.sandbox.contract.Driver`."""
+
+    def __init__(self, *, home: Path | None = None, allow_cgroups: bool = True, allow_ranges: bool = True) -> None:
+        """`home` holds traces and root file systems; the two switches exist to see what happens without."""
+        self._home = home or default_home()
+        self._store = RootStore(self._home)
+        self._launcher = Launcher()
+        self._allow_cgroups = allow_cgroups
+        self._allow_ranges = allow_ranges
+        self._cgroups: CgroupHost | None = None
+        self._ids: IdMap | None = None
+        self._is_prepared = False
+
+    @property
+    def name(self) -> str:
+        """The word that `--driver` takes."""
+        return "namespace"
+
+    async def __aenter__(self) -> Self:
+        """Nothing starts yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End everything."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the fork server and every sandbox that is still alive."""
+        await asyncio.to_thread(self._launcher.close)
+        self._is_prepared = False
+
+    def list(self) -> tuple[SandboxRecord, ...]:
+        """See the contract."""
+        return list_traces(self._home)
+
+    def sweep(self) -> int:
+        """See the contract."""
+        remove_abandoned(self._home / "rootfs")
+        return sweep_traces(self._home)
+
+    def load(self, path: Path) -> Snapshot:
+        """See the contract."""
+        return load_snapshot(path)
+
+    def capabilities(self) -> Capabilities:
+        """See the contract; the cgroups and ids are found at the first call."""
+        cgroups, ids = self._find()
+        missing: dict[Feature, str] = {
+            Feature.SERVICES: "it has one service; use --driver docker",
+            Feature.BUILD: "it builds no images; use --driver docker, or give a root file system",
+        }
+        notes = []
+        if not ids.has_users:
+            missing[Feature.USERS] = "an ordinary user without newuidmap has one id; install uidmap, see /etc/subuid"
+        if ids.kind != "shifted":
+            notes.append("on a host root, files of the host cannot be changed in place, only replaced")
+        if not cgroups.has("cpu"):
+            missing[Feature.CPU_LIMIT] = f"{cgroups.problem or 'no cpu controller'}; {cgroups.remedy}"
+        if not cgroups.has("memory"):
+            notes.append("memory is watched every 50 ms instead of limited by a cgroup: " + cgroups.problem)
+        if not cgroups.has("pids"):
+            notes.append("processes are limited per user of the sandbox instead of by a cgroup: " + cgroups.problem)
+        features = frozenset(Feature) - missing.keys()
+        return Capabilities("namespace", features, missing, tuple(notes))
+
+    def _find(self) -> tuple[CgroupHost, IdMap]:
+        if self._cgroups is None or self._ids is None:
+            off = CgroupHost(None, problem="cgroups are switched off for this driver")
+            self._cgroups = find_cgroups() if self._allow_cgroups else off
+            self._ids = choose_ids(allow_ranges=self._allow_ranges)
+        return self._cgroups, self._ids
+
+    def _check(self, spec: SandboxSpec) -> None:
+        capabilities = self.capabilities()
+        for feature in sorted(spec.requires - capabilities.features):
+            raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
+        if Feature.WRITABLE_SYSTEM in spec.requires and spec.root.kind == "host" and self._find()[1].kind != "shifted":
+            why = "an ordinary user cannot change the host's files in place; give a root file system, or be root"
+            raise CapabilityMissing(Feature.WRITABLE_SYSTEM.value, driver=self.name, why=why)
+        if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
+            raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
+
+    def start(self, what: SandboxSpec | Snapshot) -> AbstractAsyncContextManager[NamespaceSandbox]:
+        """See the contract."""
+        return self._start(what)
+
+    @asynccontextmanager
+    async def _start(self, what: SandboxSpec | Snapshot) -> AsyncIterator[NamespaceSandbox]:
+        spec = what if isinstance(what, SandboxSpec) else what.spec
+        self._check(spec)
+        base = await self._prepare(spec)
+        snapshot = None if isinstance(what, SandboxSpec) else what
+        box = await self._make(spec, base, snapshot)
+        try:
+            async with self._networked(box, spec):
+                yield box
+        finally:
+            await asyncio.shield(box.stop())
+
+    async def _prepare(self, spec: SandboxSpec) -> Base:
+        """The fork server running, the dead swept, the root file system ready; `SandboxStartError` or `ImageError`."""
+        try:
+            if not self._is_prepared:
+                await asyncio.to_thread(self.sweep)
+                self._is_prepared = True
+            self._launcher.ensure()
+            known = self._store.known(spec.root)
+            return known if known is not None else await asyncio.to_thread(self._store.prepare, spec.root)
+        except OSError as error:
+            hint = "set TERMARENA_HOME to a folder that is writable and has room"
+            raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
+
+    async def _make(self, spec: SandboxSpec, base: Base, snapshot: Snapshot | None) -> NamespaceSandbox:
+        """A ready sandbox, or nothing left of it."""
+        plan = _Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1])
+        try:
+            if snapshot is not None:
+                await plan.fork(snapshot)
+            held, launched = await self._launch(plan)
+        finally:
+            plan.close()
+        box = NamespaceSandbox(plan.sandbox_id, spec, launched.control, held)
+        try:
+            answer = await box.ready(START_TIMEOUT_S)
+        except BaseException as error:
+            await asyncio.shield(box.stop())
+            if isinstance(error, SandboxBroken | TimeoutError):
+                raise SandboxStartError(
+                    f"the sandbox did not come up: {error}", hint="run: termarena doctor"
+                ) from error
+            raise
+        if "failed" in answer:
+            await box.stop()
+            raise SandboxStartError(
+                f"the sandbox could not be assembled: {answer['failed']}", hint="run: termarena doctor"
+            )
+        return box
+
+    async def _launch(self, plan: _Plan) -> tuple[Holdings, Launched]:
+        trace = None
+        try:
+            # The trace comes first: a kill between the two must not leave cgroups that nobody knows of.
+            trace = Trace(self._home, plan.sandbox_id, root=plan.spec.root.kind, cgroups=plan.cgroup_folders)
+            plan.add_fd(trace.lock_fd)
+            plan.open_cgroup()
+            launched = await self._ask_for(plan)
+        except BaseException as error:
+            if plan.cgroup is not None:
+                plan.cgroup.remove()
+            if trace is not None:
+                trace.remove()
+            if isinstance(error, OSError):
+                raise SandboxStartError(f"the host refused: {error}", hint="run: termarena doctor") from error
+            raise
+        trace.release()
+        held = Holdings(
+            trace=trace,
+            cgroup=plan.cgroup,
+            pidfd=launched.pidfd,
+            host_pid=launched.pid,
+            has_users=plan.ids.has_users,
+            base_digest=plan.base.digest,
+            scratch=self._home,
+        )
+        return held, launched
+
+    async def _ask_for(self, plan: _Plan) -> Launched:
+        """Ask the fork server in a thread; a cancelled wait takes what comes of it down again."""
+        asking = asyncio.get_running_loop().run_in_executor(None, self._launcher.launch, plan.message, tuple(plan.fds))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(_discard)
+            await asyncio.wait({asking})
+            raise
+
+    @asynccontextmanager
+    async def _networked(self, box: NamespaceSandbox, spec: SandboxSpec) -> AsyncIterator[None]:
+        """Serve the sandbox's proxy, if its network has one."""
+        if spec.network.mode == "none":
+            yield
+            return
+        listener = await box.listen(PROXY_PORT)
+        async with Proxy(spec.network).serve(listener):
+            box.add_environment(Proxy.environment(PROXY_PORT))
+            yield
+
+
+def _discard(asking: asyncio.Future[Launched]) -> None:
+    if asking.cancelled() or asking.exception() is not None:
+        return
+    launched = asking.result()
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(launched.pidfd, signal.SIGKILL)
+    launched.control.close()
+    os.close(launched.pidfd)
+
+
+class _Plan:
+    """What the fork server is asked for, and the descriptors that go with it."""
+
+    def __init__(self, spec: SandboxSpec, base: Base, *, cgroups: CgroupHost, ids: IdMap) -> None:
+        self.sandbox_id = f"ta-{secrets.token_hex(6)}"
+        self.spec = spec
+        self.base = base
+        self.ids = ids
+        self.fds: list[int] = []
+        self.cgroup: Cgroup | None = None
+        self._cgroups = cgroups
+        self._cgroup_name = f"termarena-{self.sandbox_id}"
+        self._own_fds: list[int] = []
+        limits = spec.limits
+        has_memory_group = cgroups.has("memory")
+        # Files are kept in memory and charged to the writer: a full disk must be met before the memory limit kills.
+        disk = min(limits.disk_bytes, limits.memory_bytes * 3 // 4) if has_memory_group else limits.disk_bytes
+        self.message: dict[str, Any] = {
+            "volumes": [
+                {"at": volume.at, "lowers": [{"path": str(path)} for path in volume.lowers], "layers": 0}
+                for volume in base.volumes
+            ],
+            "disk_bytes": disk,
+            "inodes": max(10_000, min(2_000_000, disk // 1024)),
+            "shm_bytes": min(SHM_BYTES, disk),
+            "hostname": spec.hostname,
+            "workdir": spec.workdir,
+            "ids": ids.as_plan(),
+            "cgroup_fds": [],
+            "rlimits": _rlimits(limits, cgroups),
+            "watch_bytes": None if has_memory_group else limits.memory_bytes,
+            "wall_s": limits.wall_s,
+        }
+
+    @property
+    def cgroup_folders(self) -> tuple[Path, ...]:
+        """What to remove when the sandbox has ended."""
+        return self._cgroups.folders_of(self._cgroup_name)
+
+    def add_fd(self, fd: int) -> int:
+        """Send a descriptor along; its number in the message."""
+        self.fds.append(fd)
+        return len(self.fds) - 1
+
+    def open_cgroup(self) -> None:
+        """Make the sandbox's cgroups and send the ways into them along."""
+        self.cgroup = self._cgroups.create(self._cgroup_name, self.spec.limits)
+        if self.cgroup is not None:
+            opened = self.cgroup.open_procs()
+            self._own_fds += opened
+            self.message["cgroup_fds"] = [self.add_fd(fd) for fd in opened]
+
+    async def fork(self, snapshot: Snapshot) -> None:
+        """Begin from a snapshot's layers; raises `ImageError` when they belong on another base."""
+        if not isinstance(snapshot, NamespaceSnapshot):
+            raise ImageError("snapshot", "was not made by the namespace driver")
+        if snapshot.base_digest != self.base.digest:
+            raise ImageError(
+                f"snapshot of {snapshot.taken_in}",
+                "was taken on another root file system than the one here now",
+                hint="start it on the machine and image it was taken on",
+            )
+        shared = await snapshot.share()
+        for volume, trees in zip(self.message["volumes"], shared, strict=bool(shared)):
+            self._own_fds += trees
+            layers = [{"fd": self.add_fd(fd)} for fd in reversed(trees)]
+            volume["lowers"] = layers + volume["lowers"]
+            volume["layers"] = len(layers)
+        if shared:
+            return
+        archive = await snapshot.archive()
+        # A second open file: forks that read at the same time must not share a position.
+        fd = os.open(f"/proc/self/fd/{archive.file.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
+        self._own_fds.append(fd)
+        self.message.update(restore_fd=self.add_fd(fd), restore_offset=archive.offset, restore_layers=archive.layers)
+
+    def close(self) -> None:
+        """Close the descriptors that were opened for sending."""
+        for fd in self._own_fds:
+            os.close(fd)
+        self._own_fds.clear()
+
+
+def _rlimits(limits: Limits, cgroups: CgroupHost) -> list[tuple[int, int]]:
+    """Limits per process or user, where no cgroup has them."""
+    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 2 * limits.disk_bytes)]
+    if not cgroups.has("memory"):
+        # Only a bound on how far one process can outrun the watch; a tight one would break programs that reserve much.
+        found.append((resource.RLIMIT_DATA, limits.memory_bytes * 4 + (1 << 30)))
+    if not cgroups.has("pids"):
+        found.append((resource.RLIMIT_NPROC, limits.pids))
+    return found

@@ -1,0 +1,274 @@
+"""Commands of the sandbox: how process 1 starts them, finds all processes of one, and ends them.
+
+Every process of an exec carries the exec's number in a resource limit that nothing in the sandbox may change (the
+system-call filter sees to it). It is inherited by fork, exec, setsid and a double fork alike, so an exec's processes
+are found wherever they went, with or without cgroups.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import resource
+import signal
+import struct
+import termios
+import time
+from typing import Any, Final, NoReturn
+
+from . import files
+from . import syscalls as sc
+from .seccomp import MARKER_RESOURCE
+
+MARKER_BASE: Final = 1 << 40
+TIOCGPTPEER: Final = 0x5441
+TIOCSPTLCK: Final = 0x40045431
+KILL_PATIENCE_S: Final = 5.0
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class Command:
+    """An exec request, checked against the sandbox: its user exists and its working folder can be entered."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        """Raises `LookupError` for an unknown user and `OSError` for a working folder that is none."""
+        self.exec_id: int = request["id"]
+        self.argv: list[str] = request["argv"]
+        self.identity = files.find_user(request["user"])
+        self.env: dict[str, str] = {**self.identity.environment(), **request["env"]}
+        self.cwd: str = request["cwd"] or self.identity.home
+        self.timeout_s: float | None = request["timeout_s"]
+        self.grace_s: float = request["grace_s"]
+
+
+class Running:
+    """A started command and its deadline: the time limit first, then the end of the grace after SIGTERM."""
+
+    __slots__ = ("deadline", "exec_id", "grace_s", "pid", "timed_out", "watch_kills_before")
+
+    def __init__(self, pid: int, exec_id: int, *, timeout_s: float | None = None, grace_s: float = 0.0) -> None:
+        """`pid` is a child of process 1."""
+        self.pid = pid
+        self.exec_id = exec_id
+        self.grace_s = grace_s
+        self.deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self.timed_out = False
+        self.watch_kills_before = 0
+
+    def expire(self, now: float) -> None:
+        """SIGTERM to all processes of the exec the first time, SIGKILL the second."""
+        if self.timed_out or self.grace_s <= 0:
+            self.timed_out = True
+            self.deadline = None
+            kill_exec(self.exec_id)
+            return
+        self.timed_out = True
+        self.deadline = now + self.grace_s
+        for pid in pids_of_exec(self.exec_id):
+            _signal(pid, signal.SIGTERM)
+
+
+class Launcher:
+    """Starts commands with the sandbox's limits, filter and cgroups."""
+
+    def __init__(self, plan: dict[str, Any], *, program: bytes, cgroup_fds: list[int]) -> None:
+        """`program` is the assembled system-call filter."""
+        self.program = program
+        self.cgroup_fds = cgroup_fds
+        self.limits: list[tuple[int, int]] = [(int(kind), int(value)) for kind, value in plan["rlimits"]]
+
+    def start(self, command: Command, *, stdio: tuple[int, int, int], has_terminal: bool = False) -> Running:
+        """Fork and execute; a command that cannot be executed ends with 126 or 127 and a line on its stderr."""
+        folder = files.open_inside(command.cwd, os.O_PATH | os.O_DIRECTORY)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become(command, stdio=stdio, folder=folder, has_terminal=has_terminal)
+        finally:
+            os.close(folder)
+        return Running(pid, command.exec_id, timeout_s=command.timeout_s, grace_s=command.grace_s)
+
+    def _become(self, command: Command, *, stdio: tuple[int, int, int], folder: int, has_terminal: bool) -> NoReturn:
+        try:
+            os.setsid()
+            mark(command.exec_id)
+            for fd in self.cgroup_fds:
+                os.write(fd, b"0")
+            for target, source in enumerate(stdio):
+                os.dup2(source, target)
+            os.fchdir(folder)
+            if has_terminal:
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            self._restrict(command)
+            execute(command.argv, command.env)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.write(2, f"termarena: {command.argv[0]}: {error.strerror}\n".encode(errors="surrogateescape"))
+            os._exit(NOT_FOUND if error.errno == errno.ENOENT else NOT_EXECUTABLE)
+        finally:
+            os._exit(NOT_EXECUTABLE)
+
+    def _restrict(self, command: Command) -> None:
+        for name in (signal.SIGPIPE, signal.SIGINT, signal.SIGCHLD, signal.SIGXFSZ):
+            signal.signal(name, signal.SIG_DFL)
+        command.identity.assume()
+        for kind, value in self.limits:
+            _lower_limit(kind, value)
+        sc.close_range(3, 0x7FFFFFFF)
+        sc.install_filter(self.program)
+
+
+def _lower_limit(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (allowed, allowed))
+
+
+def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
+    """Replace the process as `execvpe` does, a script without `#!` through `/bin/sh`; raises `OSError`."""
+    problem = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    name = argv[0]
+    folders = [""] if "/" in name else [f"{folder or '.'}/" for folder in env.get("PATH", "").split(":")]
+    for folder in folders:
+        try:
+            os.execve(folder + name, argv, env)  # noqa: S606 - replacing the process is the point
+        except OSError as error:
+            if error.errno == errno.ENOEXEC:
+                os.execve("/bin/sh", ["sh", folder + name, *argv[1:]], env)  # noqa: S606 - replacing the process is the point
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                problem = error
+    raise problem
+
+
+def mark(exec_id: int) -> None:
+    """Put the exec's number on the calling process and all that it will start."""
+    resource.setrlimit(MARKER_RESOURCE, (MARKER_BASE + exec_id, MARKER_BASE + exec_id))
+
+
+def exec_of(pid: int) -> int | None:
+    """The number of the exec that a process belongs to; None for one that has gone."""
+    try:
+        hard = resource.prlimit(pid, MARKER_RESOURCE)[1]
+    except (ProcessLookupError, PermissionError):
+        return None
+    return hard - MARKER_BASE if hard >= MARKER_BASE else None
+
+
+def all_pids() -> list[int]:
+    """Every process of the sandbox but process 1."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+
+def pids_of_exec(exec_id: int) -> list[int]:
+    """The living processes of one exec."""
+    return [pid for pid in all_pids() if exec_of(pid) == exec_id and is_alive(pid)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs, sleeps or is stopped: a zombie is not alive."""
+    status = _read(f"/proc/{pid}/stat")
+    return bool(status) and status.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
+def _read(path: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, 65536)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def kill_exec(exec_id: int) -> None:
+    """End every process of one exec.
+
+    They are stopped before they are killed: a killed process would make room for the next fork of its sisters.
+    """
+    give_up = time.monotonic() + KILL_PATIENCE_S
+    stopped: set[int] = set()
+    while (fresh := set(pids_of_exec(exec_id)) - stopped) and time.monotonic() < give_up:
+        for pid in fresh:
+            _signal(pid, signal.SIGSTOP)
+        stopped |= fresh
+    while (alive := pids_of_exec(exec_id)) and time.monotonic() < give_up:
+        for pid in alive:
+            _signal(pid, signal.SIGKILL)
+        os.sched_yield()
+
+
+def kill_everything() -> int:
+    """End every process but process 1; the number of those that were alive."""
+    count = sum(1 for pid in all_pids() if is_alive(pid))
+    give_up = time.monotonic() + KILL_PATIENCE_S
+    while time.monotonic() < give_up:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+        if not any(is_alive(pid) for pid in all_pids()):
+            break
+        os.sched_yield()
+    return count
+
+
+def private_bytes(pid: int) -> int:
+    """Resident memory that the process shares with no file."""
+    fields = _read(f"/proc/{pid}/statm").split()
+    return (int(fields[1]) - int(fields[2])) * PAGE if len(fields) > 2 else 0  # noqa: PLR2004 - statm's third field
+
+
+def kill_largest_above(limit_bytes: int) -> int:
+    """Kill the largest process while all together hold more than the limit; how many were killed."""
+    sizes = {pid: private_bytes(pid) for pid in all_pids()}
+    killed = 0
+    while sizes and sum(sizes.values()) > limit_bytes:
+        largest = max(sizes, key=lambda pid: sizes[pid])
+        _signal(largest, signal.SIGKILL)
+        sizes.pop(largest)
+        killed += 1
+    return killed
+
+
+def describe_processes() -> list[dict[str, object]]:
+    """Every living process but process 1."""
+    found = []
+    for pid in all_pids():
+        name, _, rest = _read(f"/proc/{pid}/stat").rpartition(b")")
+        fields = rest.split()
+        if not fields or fields[0] in (b"Z", b"X"):
+            continue
+        command = _read(f"/proc/{pid}/cmdline") or name.partition(b"(")[2]
+        with contextlib.suppress(OSError):
+            found.append(
+                {
+                    "pid": pid,
+                    "parent": int(fields[1]),
+                    "state": fields[0].decode(),
+                    "uid": os.stat(f"/proc/{pid}").st_uid,
+                    "argv": [os.fsdecode(word) for word in command.rstrip(b"\0").split(b"\0")],
+                    "exec": exec_of(pid),
+                }
+            )
+    return found
+
+
+def open_terminal(cols: int, rows: int) -> tuple[int, int]:
+    """A fresh pseudo-terminal of the sandbox: the master and the slave."""
+    master = os.open("/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(master, TIOCSPTLCK, struct.pack("i", 0))
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        return master, fcntl.ioctl(master, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        os.close(master)
+        raise

@@ -1,0 +1,167 @@
+"""Names of the sandbox, resolved by process 1 within the sandbox's root: users, and paths that may be hostile.
+
+Process 1 can do more than the sandbox's programs, so a path is never followed through the kernel's magic links: a
+link to `/proc/1/fd` must not lend them its descriptors.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Any, Final
+
+from . import syscalls as sc
+
+RESOLVE: Final = sc.RESOLVE_IN_ROOT | sc.RESOLVE_NO_MAGICLINKS
+DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PASSWD_LIMIT: Final = 1 << 20
+
+
+def open_inside(path: str, flags: int, *, mode: int = 0) -> int:
+    """Open a path of the sandbox; it cannot lead out of the root nor through a magic link."""
+    quiet = 0 if flags & os.O_PATH else os.O_NOCTTY
+    return sc.openat2(sc.AT_FDCWD, path, flags | quiet, mode=mode, resolve=RESOLVE)
+
+
+class Identity:
+    """A user of the sandbox as its `/etc/passwd` and `/etc/group` have it."""
+
+    __slots__ = ("gid", "groups", "home", "name", "uid")
+
+    def __init__(self, uid: int, gid: int, *, name: str, home: str, groups: list[int]) -> None:
+        """`groups` are the supplementary ones."""
+        self.uid = uid
+        self.gid = gid
+        self.name = name
+        self.home = home
+        self.groups = groups
+
+    def environment(self) -> dict[str, str]:
+        """What a login would set, and no more."""
+        return {"PATH": DEFAULT_PATH, "HOME": self.home, "USER": self.name, "LOGNAME": self.name, "LANG": "C.UTF-8"}
+
+    def assume(self) -> None:
+        """Become this user for good; root stays as it is."""
+        if self.uid == 0 and self.gid == 0:
+            return
+        os.setgroups(self.groups)
+        os.setresgid(self.gid, self.gid, self.gid)
+        os.setresuid(self.uid, self.uid, self.uid)
+
+
+def find_user(wanted: str) -> Identity:
+    """`name`, `uid` or either with `:group`; raises `LookupError` when the sandbox has no such name."""
+    name, _, group = wanted.partition(":")
+    entry = next((row for row in _table("/etc/passwd") if _is_named(row, name)), None)
+    if entry is None:
+        if not name.isdecimal() and name != "root":
+            raise LookupError(f"the sandbox has no user {name}")
+        uid = 0 if name == "root" else int(name)
+        found = Identity(uid, uid, name=name, home="/root" if uid == 0 else "/", groups=[])
+    else:
+        groups = [int(row[2]) for row in _table("/etc/group") if entry[0] in row[3].split(",")]
+        found = Identity(int(entry[2]), int(entry[3]), name=entry[0], home=entry[5] or "/", groups=groups)
+    if group:
+        found.gid = _group_number(group)
+    if not _is_folder(found.home):
+        found.home = "/"
+    return found
+
+
+def _is_named(row: list[str], name: str) -> bool:
+    return row[0] == name or (name.isdecimal() and row[2] == name)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        os.close(open_inside(path, os.O_PATH | os.O_DIRECTORY))
+    except OSError:
+        return False
+    return True
+
+
+def _group_number(group: str) -> int:
+    if group.isdecimal():
+        return int(group)
+    for row in _table("/etc/group"):
+        if row[0] == group:
+            return int(row[2])
+    raise LookupError(f"the sandbox has no group {group}")
+
+
+def _table(path: str) -> list[list[str]]:
+    """The rows of a colon-separated file of accounts; rows that are none are left out."""
+    try:
+        fd = open_inside(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return []
+    try:
+        text = os.read(fd, PASSWD_LIMIT).decode(errors="surrogateescape")
+    finally:
+        os.close(fd)
+    width = 7 if path.endswith("passwd") else 4
+    rows = [line.split(":") for line in text.splitlines()]
+    return [row for row in rows if len(row) == width and row[2].isdecimal() and (width == 4 or row[3].isdecimal())]  # noqa: PLR2004 - group(5) has four columns
+
+
+def open_for(request: dict[str, Any]) -> int:
+    """The descriptor of a regular file, to read or to write; raises `OSError` for anything else."""
+    path: str = request["path"]
+    if request["access"] == "read":
+        fd = open_inside(path, os.O_RDONLY | os.O_NONBLOCK)
+    else:
+        make_folder(os.path.dirname(path))
+        fd = _open_to_write(path, request["mode"])
+    try:
+        _refuse_kernel_file(fd, path)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            code = errno.EISDIR if stat.S_ISDIR(os.fstat(fd).st_mode) else errno.EINVAL
+            raise OSError(code, "not a regular file", path)  # noqa: TRY301 - one place closes what was opened
+        if request["access"] == "write":
+            owner = find_user(request["user"])
+            os.fchmod(fd, request["mode"])
+            os.fchown(fd, owner.uid, owner.gid)
+            os.ftruncate(fd, 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _refuse_kernel_file(fd: int, path: str) -> None:
+    """A link into /proc or /sys must not make process 1 read or write there with more rights than its planter has."""
+    if os.fstat(fd).st_dev in (os.stat("/proc").st_dev, os.stat("/sys").st_dev):
+        raise OSError(errno.EINVAL, "a file of the kernel", path)
+
+
+def _open_to_write(path: str, mode: int) -> int:
+    """Open or create; a file that cannot be written in place because the host owns it is replaced."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK
+    try:
+        return open_inside(path, flags, mode=mode)
+    except PermissionError:
+        parent = open_inside(os.path.dirname(path) or "/", os.O_PATH | os.O_DIRECTORY)
+        try:
+            os.unlink(os.path.basename(path), dir_fd=parent)
+        finally:
+            os.close(parent)
+        return open_inside(path, flags | os.O_EXCL, mode=mode)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder and those above it where missing."""
+    if not path or path == "/":
+        return
+    try:
+        os.close(open_inside(path, os.O_PATH | os.O_DIRECTORY))
+    except FileNotFoundError:
+        parent, name = os.path.split(path.rstrip("/"))
+        make_folder(parent)
+        fd = open_inside(parent or "/", os.O_PATH | os.O_DIRECTORY)
+        try:
+            os.mkdir(name, 0o755, dir_fd=fd)
+        except FileExistsError:
+            raise FileNotFoundError(errno.ENOENT, "a link that leads nowhere", path) from None
+        finally:
+            os.close(fd)

@@ -1,0 +1,215 @@
+"""The file system of one sandbox, assembled by its process 1 before anything else runs in it.
+
+Everything happens below a tmpfs that hides one folder of the host in this mount namespace only; the mounts get neutral
+names there, so that no path of the host shows in the sandbox's mount table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import Any, Final
+
+from . import syscalls as sc
+from . import unpack
+
+STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
+DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
+DEVICE_LINKS: Final = (
+    ("/proc/self/fd", "fd"), ("/proc/self/fd/0", "stdin"), ("/proc/self/fd/1", "stdout"),
+    ("/proc/self/fd/2", "stderr"), ("pts/ptmx", "ptmx"),
+)  # fmt: skip
+HIDDEN_FILES: Final = (
+    "kcore",
+    "keys",
+    "key-users",
+    "timer_list",
+    "kallsyms",
+    "kmsg",
+    "sched_debug",
+    "latency_stats",
+    "config.gz",
+)
+HIDDEN_FOLDERS: Final = ("acpi", "scsi")
+READ_ONLY: Final = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "driver", "mtrr", "tty")
+HIDDEN_SYS: Final = (
+    "firmware",
+    "fs/cgroup",
+    "kernel/debug",
+    "kernel/security",
+    "kernel/tracing",
+    "fs/bpf",
+    "fs/selinux",
+)
+SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
+
+
+class Volume:
+    """One overlay of the sandbox: where it is mounted, its changes, and what lies below them."""
+
+    __slots__ = ("at", "base_fd", "layer_fds", "tree_fds", "upper_fd")
+
+    def __init__(self, at: str, *, upper_fd: int, base_fd: int, layer_fds: list[int], tree_fds: list[int]) -> None:
+        """All are folders: the changes, what was there at the start, and the change layers it was forked from.
+
+        `tree_fds` are detached mounts of the layers, lowest first, and of the changes, for a fork.
+        """
+        self.at = at
+        self.upper_fd = upper_fd
+        self.base_fd = base_fd
+        self.layer_fds = layer_fds
+        self.tree_fds = tree_fds
+
+
+def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd: int | None) -> list[Volume]:
+    """Build the root that `plan` describes and move into it; `lowers` has one list per volume, uppermost first.
+
+    A lower is the descriptor of a detached mount, or a path of the host. `restore_fd` is a snapshot whose layers come
+    above them. Raises `OSError` of the step that failed, `ValueError` for a snapshot that cannot be read.
+    """
+    sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
+    opened = [[_path_of(lower) for lower in group] for group in lowers]
+    staging = next(path for path in STAGING_CANDIDATES if os.path.isdir(path))
+    options = f"size={plan['disk_bytes']},nr_inodes={plan['inodes']},mode=755"
+    sc.mount("none", staging, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
+    os.chdir(staging)
+    os.mkdir("new")
+    ats = [volume["at"] for volume in plan["volumes"]]
+    layers = 0 if restore_fd is None else plan["restore_layers"]
+    if restore_fd is not None:
+        _restore(restore_fd, offset=plan["restore_offset"], layers=layers, volumes=len(ats))
+    volumes = []
+    for index, at in enumerate(ats):
+        names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
+        own_layers = names[: layers + plan["volumes"][index]["layers"]]
+        volumes.append(_mount_volume(index, at, names, layers=own_layers))
+    _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
+    os.chdir("new")
+    sc.pivot_root(".", ".")
+    sc.unmount(".")
+    os.chdir("/")
+    return volumes
+
+
+def _path_of(lower: int | str) -> int | str:
+    """A descriptor stays; a path is opened now, because the staging folder may hide it."""
+    if isinstance(lower, int):
+        return lower
+    return f"/proc/self/fd/{os.open(lower, os.O_PATH | os.O_DIRECTORY)}"
+
+
+def _attach(index: int, lowers: list[int | str]) -> list[str]:
+    """Give each lower a name in the staging folder."""
+    names = [f"l{index}.{layer}" for layer in range(len(lowers))]
+    for name, lower in zip(names, lowers, strict=True):
+        if isinstance(lower, int):
+            os.mkdir(name)
+            sc.move_mount(lower, name)
+        else:
+            os.symlink(lower, name)
+    return names
+
+
+def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str]) -> Volume:
+    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes."""
+    upper, work, base = f"u{index}", f"w{index}", names[0]
+    os.mkdir(upper)
+    os.mkdir(work)
+    if len(names) > 1:
+        base = f"b{index}"
+        os.mkdir(base)
+        options = f"lowerdir={':'.join(names)},userxattr"
+        sc.mount("overlay", base, fstype="overlay", flags=sc.MS_RDONLY, options=options)
+    _copy_folder_identity(base, upper)
+    folder = os.O_RDONLY | os.O_DIRECTORY
+    volume = Volume(
+        at,
+        upper_fd=os.open(upper, folder),
+        base_fd=os.open(base, folder),
+        layer_fds=[os.open(name, folder) for name in reversed(layers)],
+        tree_fds=[sc.open_tree(name) for name in (*reversed(layers), upper)],
+    )
+    # userxattr: without it the mount succeeds and then deleting a folder fails with EIO.
+    options = f"lowerdir={':'.join(names)},upperdir={upper},workdir={work},userxattr"
+    sc.mount("overlay", f"new/{at}" if at else "new", fstype="overlay", flags=sc.MS_NODEV, options=options)
+    return volume
+
+
+def _copy_folder_identity(source: str, target: str) -> None:
+    """Mode and owner of the root folder; an owner without a number here stays our root."""
+    found = os.stat(source)
+    with contextlib.suppress(OSError):
+        os.chown(target, found.st_uid, found.st_gid)
+    os.chmod(target, stat.S_IMODE(found.st_mode))
+
+
+def _restore(restore_fd: int, *, offset: int, layers: int, volumes: int) -> None:
+    """Unpack a snapshot: a member's first folder is its layer and volume, which is the name of its folder here."""
+    names = [f"{layer}.{volume}" for layer in range(layers) for volume in range(volumes)]
+    for name in names:
+        os.mkdir(f"r{name}")
+    roots = {name: os.open(f"r{name}", os.O_RDONLY | os.O_DIRECTORY) for name in names}
+    try:
+        with os.fdopen(restore_fd, "rb", closefd=False) as archive:
+            archive.seek(offset)
+            unpack.Unpacker(roots, exact=True).unpack(archive)
+    finally:
+        for fd in roots.values():
+            os.close(fd)
+
+
+def _folder(path: str) -> bool:
+    """Make the folder unless it is there; whether it is one now (a symbolic link is not)."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o755)
+    return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _mount_kernel_file_systems(root: str, *, shm_bytes: int) -> None:
+    for name in ("dev", "proc", "sys"):
+        if not _folder(f"{root}/{name}"):
+            raise OSError(20, "the root file system has something that is no folder there", f"/{name}")
+    _mount_devices(f"{root}/dev", shm_bytes=shm_bytes)
+    sc.mount("proc", f"{root}/proc", fstype="proc", flags=SAFE)
+    for name in READ_ONLY:
+        _freeze(f"{root}/proc/{name}")
+    for name in HIDDEN_FILES:
+        _hide_file(f"{root}/proc/{name}")
+    for name in HIDDEN_FOLDERS:
+        _hide_folder(f"{root}/proc/{name}")
+    sc.mount("sysfs", f"{root}/sys", fstype="sysfs", flags=SAFE | sc.MS_RDONLY)
+    for name in HIDDEN_SYS:
+        _hide_folder(f"{root}/sys/{name}")
+
+
+def _mount_devices(dev: str, *, shm_bytes: int) -> None:
+    sc.mount("none", dev, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NOEXEC, options="size=64k,nr_inodes=64,mode=755")
+    for name in DEVICES:
+        os.close(os.open(f"{dev}/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
+        sc.mount(f"/dev/{name}", f"{dev}/{name}", flags=sc.MS_BIND)
+    for target, name in DEVICE_LINKS:
+        os.symlink(target, f"{dev}/{name}")
+    os.mkdir(f"{dev}/pts")
+    flags = sc.MS_NOSUID | sc.MS_NOEXEC
+    sc.mount("devpts", f"{dev}/pts", fstype="devpts", flags=flags, options="newinstance,ptmxmode=0666,mode=620")
+    os.mkdir(f"{dev}/shm")
+    options = f"size={shm_bytes},nr_inodes=65536,mode=1777"
+    sc.mount("shm", f"{dev}/shm", fstype="tmpfs", flags=SAFE, options=options)
+
+
+def _freeze(path: str) -> None:
+    if os.path.lexists(path):
+        sc.mount(path, path, flags=sc.MS_BIND | sc.MS_REC)
+        # The flags of the mount below are locked: leaving one out is EPERM.
+        sc.mount(None, path, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | SAFE)
+
+
+def _hide_file(path: str) -> None:
+    if os.path.lexists(path):
+        sc.mount("/dev/null", path, flags=sc.MS_BIND)
+
+
+def _hide_folder(path: str) -> None:
+    if os.path.isdir(path):
+        sc.mount("none", path, fstype="tmpfs", flags=SAFE | sc.MS_RDONLY, options="size=0,nr_inodes=2,mode=555")

@@ -1,0 +1,150 @@
+"""The system-call filter: what Docker's default profile refuses to a container without extra capabilities.
+
+The filter is a classic BPF program, assembled here and installed by each command before it is executed. Numbers newer
+than the table give ENOSYS, so that a C library falls back to an older call.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from typing import Final
+
+from .syscalls import MACHINE
+
+MARKER_RESOURCE: Final = 15
+"""RLIMIT_RTTIME. Its value tells which exec a process belongs to; the filter keeps a process from changing it."""
+
+_DENIED_X86_64: Final = {
+    "acct": 163, "add_key": 248, "afs_syscall": 183, "bpf": 321, "clock_settime": 227, "clock_adjtime": 305,
+    "adjtimex": 159, "create_module": 174, "delete_module": 176, "fanotify_init": 300, "finit_module": 313,
+    "fsconfig": 431, "fsmount": 432, "fsopen": 430, "fspick": 433, "get_kernel_syms": 177, "get_mempolicy": 239,
+    "init_module": 175, "io_uring_enter": 426, "io_uring_register": 427, "io_uring_setup": 425, "ioperm": 173,
+    "iopl": 172, "kcmp": 312, "kexec_file_load": 320, "kexec_load": 246, "keyctl": 250, "lookup_dcookie": 212,
+    "mbind": 237, "migrate_pages": 256, "mount": 165, "mount_setattr": 442, "move_mount": 429, "move_pages": 279,
+    "name_to_handle_at": 303, "nfsservctl": 180, "open_by_handle_at": 304, "open_tree": 428, "perf_event_open": 298,
+    "pidfd_getfd": 438, "pivot_root": 155, "process_madvise": 440, "process_vm_readv": 310, "process_vm_writev": 311,
+    "query_module": 178, "quotactl": 179, "quotactl_fd": 443, "reboot": 169, "request_key": 249,
+    "set_mempolicy": 238, "setdomainname": 171, "sethostname": 170, "setns": 308, "settimeofday": 164,
+    "swapoff": 168, "swapon": 167, "sysfs": 139, "_sysctl": 156, "syslog": 103, "umount2": 166, "unshare": 272,
+    "uselib": 134, "userfaultfd": 323, "ustat": 136, "vhangup": 153, "vserver": 236,
+}  # fmt: skip
+
+_DENIED_AARCH64: Final = {
+    "acct": 89, "add_key": 217, "bpf": 280, "clock_settime": 112, "clock_adjtime": 266, "adjtimex": 171,
+    "delete_module": 106, "fanotify_init": 262, "finit_module": 273, "fsconfig": 431, "fsmount": 432, "fsopen": 430,
+    "fspick": 433, "get_mempolicy": 236, "init_module": 105, "io_uring_enter": 426, "io_uring_register": 427,
+    "io_uring_setup": 425, "kcmp": 272, "kexec_file_load": 294, "kexec_load": 104, "keyctl": 219,
+    "lookup_dcookie": 18, "mbind": 235, "migrate_pages": 238, "mount": 40, "mount_setattr": 442, "move_mount": 429,
+    "move_pages": 239, "name_to_handle_at": 264, "nfsservctl": 42, "open_by_handle_at": 265, "open_tree": 428,
+    "perf_event_open": 241, "pidfd_getfd": 438, "pivot_root": 41, "process_madvise": 440, "process_vm_readv": 270,
+    "process_vm_writev": 271, "quotactl": 60, "quotactl_fd": 443, "reboot": 142, "request_key": 218,
+    "set_mempolicy": 237, "setdomainname": 162, "sethostname": 161, "setns": 268, "settimeofday": 170,
+    "swapoff": 225, "swapon": 224, "syslog": 116, "umount2": 39, "unshare": 97, "userfaultfd": 282, "vhangup": 58,
+}  # fmt: skip
+
+
+class SyscallTable:
+    """What the filter needs to know about one architecture."""
+
+    def __init__(self, *, audit_arch: int, denied: dict[str, int], checked: dict[str, int]) -> None:
+        """`checked` holds the numbers of calls whose arguments decide: clone, ioctl, socket, personality, prlimit64."""
+        self.audit_arch = audit_arch
+        self.denied = denied
+        self.checked = checked
+
+
+TABLES: Final = {
+    "x86_64": SyscallTable(
+        audit_arch=0xC000003E,
+        denied=_DENIED_X86_64,
+        checked={"clone": 56, "ioctl": 16, "socket": 41, "personality": 135, "prlimit64": 302, "setrlimit": 160},
+    ),
+    "aarch64": SyscallTable(
+        audit_arch=0xC00000B7,
+        denied=_DENIED_AARCH64,
+        checked={"clone": 220, "ioctl": 29, "socket": 198, "personality": 92, "prlimit64": 261, "setrlimit": 164},
+    ),
+}
+
+CLONE3: Final = 435
+X32_BIT: Final = 0x40000000
+# The last number whose meaning was known when the table was written (6.10: mseal 462).
+NEWEST_KNOWN: Final = 462
+NAMESPACE_FLAGS: Final = 0x7E020000
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+AF_KEY, AF_ALG, AF_VSOCK = 15, 38, 40
+PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
+
+_LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL = 0x7FFF0000, 0x80000000
+_NR, _ARCH, _ARGS = 0, 4, 16
+
+
+def _errno(code: int) -> int:
+    return 0x00050000 | code
+
+
+def _step(code: int, value: int, *, hit: int = 0, miss: int = 0) -> bytes:
+    return struct.pack("<HBBI", code, hit, miss, value)
+
+
+def _argument(index: int, *, high: bool = False) -> bytes:
+    return _step(_LD, _ARGS + 8 * index + (4 if high else 0))
+
+
+def _only_for(number: int, body: bytes) -> bytes:
+    """`body`, which must end with a return, for this call number only."""
+    return _step(_JEQ, number, miss=len(body) // 8) + body
+
+
+def _refuse_values(index: int, values: tuple[int, ...], verdict: int) -> bytes:
+    count = len(values)
+    tests = b"".join(_step(_JEQ, value, hit=count - at) for at, value in enumerate(values))
+    return _argument(index) + tests + _step(_RET, _ALLOW) + _step(_RET, verdict)
+
+
+def _accept_values(index: int, values: tuple[int, ...], verdict: int) -> bytes:
+    count = len(values)
+    tests = b"".join(_step(_JEQ, value, hit=count - at) for at, value in enumerate(values))
+    return _argument(index) + tests + _step(_RET, verdict) + _step(_RET, _ALLOW)
+
+
+def _keep_marker() -> bytes:
+    """`prlimit64` may read the marker and not write it: resource in argument 1, the new value's address in 2."""
+    refuse = _step(_RET, _errno(errno.EPERM))
+    return (
+        _argument(1)
+        + _step(_JEQ, MARKER_RESOURCE, miss=5)
+        + _argument(2)
+        + _step(_JEQ, 0, miss=2)
+        + _argument(2, high=True)
+        + _step(_JEQ, 0, hit=1)
+        + refuse
+        + _step(_RET, _ALLOW)
+    )
+
+
+def assemble(machine: str = MACHINE) -> bytes:
+    """The filter for `machine`; raises `LookupError` where there is no table for it."""
+    table = TABLES[machine]
+    eperm, enosys = _errno(errno.EPERM), _errno(errno.ENOSYS)
+    checked = table.checked
+    flags = _argument(0) + _step(_JSET, NAMESPACE_FLAGS, hit=1) + _step(_RET, _ALLOW) + _step(_RET, eperm)
+    parts = [
+        _step(_LD, _ARCH),
+        _step(_JEQ, table.audit_arch, hit=1),
+        _step(_RET, _KILL),
+        _step(_LD, _NR),
+        _step(_JGE, NEWEST_KNOWN + 1, miss=1),
+        _step(_RET, enosys),
+        _only_for(CLONE3, _step(_RET, enosys)),
+        _only_for(checked["clone"], flags),
+        _only_for(checked["ioctl"], _refuse_values(1, (TIOCSTI, TIOCLINUX), eperm)),
+        _only_for(checked["socket"], _refuse_values(0, (AF_KEY, AF_ALG, AF_VSOCK), _errno(errno.EAFNOSUPPORT))),
+        _only_for(checked["personality"], _accept_values(0, PERSONALITIES, eperm)),
+        _only_for(checked["prlimit64"], _keep_marker()),
+        _only_for(checked["setrlimit"], _refuse_values(0, (MARKER_RESOURCE,), eperm)),
+    ]
+    parts.extend(_only_for(number, _step(_RET, eperm)) for number in sorted(table.denied.values()))
+    return b"".join(parts) + _step(_RET, _ALLOW)

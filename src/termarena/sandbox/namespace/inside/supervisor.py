@@ -1,0 +1,260 @@
+"""Process 1 of a sandbox: it assembles the sandbox, then starts commands and answers about files until told to end.
+
+One thread, one loop. It stays outside the sandbox's cgroups, so that the sandbox's own excess never kills it, and it
+ends when its control socket closes, which ends every process of the sandbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from typing import Any, Final, NoReturn
+
+from . import children, files, jobs, mounts, seccomp, wire
+from . import syscalls as sc
+
+KEPT_CAPABILITIES: Final = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 27, 29, 31})
+"""Docker's default set without NET_RAW: chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap,
+net_bind_service, sys_chroot, mknod, audit_write, setfcap."""
+LAST_CAPABILITY: Final = 40
+WATCH_INTERVAL_S: Final = 0.05
+SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
+
+
+def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lowers: list[list[int | str]]) -> NoReturn:
+    """Become process 1: wait for the ids, assemble, serve. Never returns to the fork server's code."""
+    try:
+        _become_first(control, keep={*fds, *(lower for group in lowers for lower in group if isinstance(lower, int))})
+        try:
+            volumes = _assemble(plan, fds, lowers)
+        except (OSError, ValueError, StopIteration) as error:
+            wire.send(control, {"failed": str(error), "errno": getattr(error, "errno", None)})
+            os._exit(1)
+        wire.send(control, {"ready": True})
+        Supervisor(plan, control, volumes=volumes, cgroup_fds=[fds[at] for at in plan["cgroup_fds"]]).run()
+    except BaseException:  # noqa: BLE001 - the top of a process: nothing above could handle it, and process 1 must end
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(1)
+
+
+def _become_first(control: socket.socket, *, keep: set[int]) -> None:
+    sc.close_all_but({0, 1, 2, control.fileno(), *keep})
+    sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if wire.receive(control) is None:
+        os._exit(1)
+    with contextlib.suppress(PermissionError):
+        os.setgroups([])
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+    # Changing to another id of the host has cleared it.
+    sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _assemble(plan: dict[str, Any], fds: list[int], lowers: list[list[int | str]]) -> list[mounts.Volume]:
+    _raise_loopback()
+    restore = plan.get("restore_fd")
+    volumes = mounts.assemble(plan, lowers=lowers, restore_fd=None if restore is None else fds[restore])
+    sc.set_hostname(plan["hostname"])
+    sc.join_fresh_keyring()
+    sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
+    sc.prctl(sc.PR_SET_DUMPABLE, 0)
+    for capability in range(LAST_CAPABILITY + 1):
+        if capability not in KEPT_CAPABILITIES:
+            sc.prctl(sc.PR_CAPBSET_DROP, capability)
+    if plan["workdir"] is not None:
+        files.make_folder(plan["workdir"])
+    return volumes
+
+
+def _raise_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP_RUNNING))
+
+
+class Supervisor:
+    """The loop of process 1 and what it knows: running commands, their deadlines, the volumes."""
+
+    def __init__(
+        self, plan: dict[str, Any], control: socket.socket, *, volumes: list[mounts.Volume], cgroup_fds: list[int]
+    ) -> None:
+        """`cgroup_fds` are `cgroup.procs` files that each command joins before it is executed."""
+        self.control = control
+        self.volumes = volumes
+        self.launcher = children.Launcher(plan, program=seccomp.assemble(), cgroup_fds=cgroup_fds)
+        self.running: dict[int, children.Running] = {}
+        self.watch_bytes: int | None = plan["watch_bytes"]
+        self.next_watch: float | None = None
+        self.watch_kills = 0
+        wall = plan["wall_s"]
+        self.wall_deadline = None if wall is None else time.monotonic() + wall
+        self.is_sealed = False
+
+    def run(self) -> None:
+        """Serve until the control socket ends."""
+        waker, wake_fd = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        for sock in (waker, wake_fd):
+            sock.settimeout(0)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_fd.fileno(), warn_on_full_buffer=False)
+        poll = select.poll()
+        poll.register(self.control, select.POLLIN)
+        poll.register(waker, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll(self._pause_ms())}
+            if waker.fileno() in ready:
+                waker.recv(4096)
+                self._reap()
+            if self.control.fileno() in ready and not self._serve():
+                return
+            self._meet_deadlines()
+
+    def _serve(self) -> bool:
+        request = wire.receive(self.control)
+        if request is None:
+            return False
+        try:
+            self._refuse_if_sealed(request.message["op"])
+            getattr(self, f"_do_{request.message['op']}")(request.message, request.fds)
+        except OSError as error:
+            self._reply(request.message, {"errno": error.errno, "problem": error.strerror, "path": error.filename})
+        except LookupError as error:
+            self._reply(request.message, {"errno": None, "problem": error.args[0], "unknown": True})
+        finally:
+            for fd in request.fds:
+                os.close(fd)
+        return True
+
+    def _refuse_if_sealed(self, operation: str) -> None:
+        if self.is_sealed and operation in ("exec", "pty"):
+            raise OSError(errno.EPERM, "the sandbox has been sealed")
+
+    def _reply(self, request: wire.Message, answer: wire.Message, fds: tuple[int, ...] = ()) -> None:
+        wire.send(self.control, {"re": request["id"], **answer}, fds)
+
+    # The requests.
+
+    def _do_exec(self, request: wire.Message, fds: list[int]) -> None:
+        command = children.Command(request)
+        self._track(self.launcher.start(command, stdio=(fds[0], fds[1], fds[2])))
+
+    def _do_pty(self, request: wire.Message, _: list[int]) -> None:
+        command = children.Command(request)
+        master, slave = children.open_terminal(request["cols"], request["rows"])
+        try:
+            running = self.launcher.start(command, stdio=(slave, slave, slave), has_terminal=True)
+            self._track(running)
+            wire.send(self.control, {"opened": request["id"], "pid": running.pid}, (master,))
+        finally:
+            os.close(master)
+            os.close(slave)
+
+    def _do_job(self, request: wire.Message, fds: list[int]) -> None:
+        self._track(jobs.start(request, fds, volumes=self.volumes))
+
+    def _do_kill(self, request: wire.Message, _: list[int]) -> None:
+        for running in self.running.values():
+            if running.exec_id == request["exec"]:
+                running.deadline = None
+                children.kill_exec(running.exec_id)
+        self._reply(request, {})
+
+    def _do_kill_all(self, request: wire.Message, _: list[int]) -> None:
+        count = children.kill_everything()
+        self._reap()
+        self._reply(request, {"count": count})
+
+    def _do_processes(self, request: wire.Message, _: list[int]) -> None:
+        self._reap()
+        self._reply(request, {"processes": children.describe_processes()})
+
+    def _do_open(self, request: wire.Message, _: list[int]) -> None:
+        fd = files.open_for(request)
+        try:
+            self._reply(request, {"size": os.fstat(fd).st_size}, (fd,))
+        finally:
+            os.close(fd)
+
+    def _do_listen(self, request: wire.Message, _: list[int]) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", request["port"]))
+            listener.listen(256)
+            self._reply(request, {"port": listener.getsockname()[1]}, (listener.fileno(),))
+
+    def _do_connect(self, request: wire.Message, _: list[int]) -> None:
+        with socket.create_connection(("127.0.0.1", request["port"]), timeout=5) as connection:
+            connection.settimeout(0)
+            self._reply(request, {}, (connection.fileno(),))
+
+    def _do_seal(self, request: wire.Message, _: list[int]) -> None:
+        count = children.kill_everything()
+        self._reap()
+        self.is_sealed = True
+        self._reply(request, {"count": count})
+
+    def _do_share(self, request: wire.Message, _: list[int]) -> None:
+        """Fresh detached mounts of all layers: attaching one uses it up."""
+        copies = [sc.open_tree("", dir_fd=fd) for volume in self.volumes for fd in volume.tree_fds]
+        try:
+            self._reply(request, {"volumes": len(self.volumes)}, tuple(copies))
+        finally:
+            for fd in copies:
+                os.close(fd)
+
+    # Time.
+
+    def _track(self, running: children.Running) -> None:
+        running.watch_kills_before = self.watch_kills
+        self.running[running.pid] = running
+        if self.watch_bytes is not None and self.next_watch is None:
+            self.next_watch = time.monotonic() + WATCH_INTERVAL_S
+
+    def _pause_ms(self) -> float | None:
+        moments = [running.deadline for running in self.running.values() if running.deadline is not None]
+        moments += [moment for moment in (self.wall_deadline, self.next_watch) if moment is not None]
+        return max(0.0, (min(moments) - time.monotonic()) * 1000 + 1) if moments else None
+
+    def _meet_deadlines(self) -> None:
+        now = time.monotonic()
+        for running in list(self.running.values()):
+            if running.deadline is not None and running.deadline <= now:
+                running.expire(now)
+        if self.wall_deadline is not None and self.wall_deadline <= now:
+            wire.send(self.control, {"ended": "wall"})
+            os._exit(0)
+        if self.next_watch is not None and self.watch_bytes is not None and self.next_watch <= now:
+            killed = children.kill_largest_above(self.watch_bytes)
+            self.watch_kills += killed
+            self.next_watch = now + WATCH_INTERVAL_S if children.all_pids() else None
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            running = self.running.pop(pid, None)
+            if running is None:
+                continue
+            if running.timed_out:
+                children.kill_exec(running.exec_id)
+            wire.send(
+                self.control,
+                {
+                    "re": running.exec_id,
+                    "status": status,
+                    "timed_out": running.timed_out,
+                    "watch_kills": self.watch_kills - running.watch_kills_before,
+                },
+            )

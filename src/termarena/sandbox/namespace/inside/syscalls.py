@@ -1,0 +1,188 @@
+"""Linux system calls that Python does not offer, through ctypes; each raises `OSError` with the call's name."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Final
+
+MACHINE: Final = os.uname().machine
+
+SYS_CLONE, SYS_PIVOT_ROOT, SYS_KEYCTL = {"x86_64": (56, 155, 250), "aarch64": (220, 41, 219)}.get(MACHINE, (-1, -1, -1))
+SYS_OPEN_TREE, SYS_MOVE_MOUNT = 428, 429
+SYS_CLOSE_RANGE, SYS_OPENAT2, SYS_MOUNT_SETATTR = 436, 437, 442
+
+CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MNT_DETACH: Final = 2
+
+AT_FDCWD: Final = -100
+AT_EMPTY_PATH: Final = 0x1000
+OPEN_TREE_CLONE: Final = 1
+MOVE_MOUNT_F_EMPTY_PATH: Final = 4
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV, MOUNT_ATTR_IDMAP = 1, 2, 4, 0x100000
+
+RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_IN_ROOT = 2, 4, 16
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
+KEYCTL_JOIN_SESSION_KEYRING: Final = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+# The same library with the interpreter lock held during the call: after a raw clone the child must own it.
+_libc_locked = ctypes.PyDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_libc_locked.syscall.restype = ctypes.c_long
+
+
+def _fail(name: str, *, path: str | None = None) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, f"{name}: {os.strerror(code)}", path)
+
+
+def _call(name: str, number: int, *args: object) -> int:
+    result = int(_libc.syscall(ctypes.c_long(number), *args))
+    if result < 0:
+        raise _fail(name)
+    return result
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else os.fsencode(text)
+
+
+def mount(
+    source: str | None, target: str, *, fstype: str | None = None, flags: int = 0, options: str | None = None
+) -> None:
+    """`mount(2)`; options beyond 4,095 bytes are refused here because the kernel would cut them without a word."""
+    data = _encoded(options)
+    if data is not None and len(data) >= os.sysconf("SC_PAGE_SIZE"):
+        raise OSError(7, "mount options longer than a page", target)
+    if _libc.mount(_encoded(source), _encoded(target), _encoded(fstype), ctypes.c_ulong(flags), data) < 0:
+        raise _fail(f"mount {fstype or 'bind'}", path=target)
+
+
+def unmount(target: str, flags: int = MNT_DETACH) -> None:
+    """`umount2(2)`."""
+    if _libc.umount2(_encoded(target), flags) < 0:
+        raise _fail("umount", path=target)
+
+
+def pivot_root(new: str, old: str) -> None:
+    """`pivot_root(2)`."""
+    _call("pivot_root", SYS_PIVOT_ROOT, _encoded(new), _encoded(old))
+
+
+def prctl(option: int, value: int = 0) -> int:
+    """`prctl(2)` for the options that take one number."""
+    unsigned = ctypes.c_ulong
+    result = int(_libc.prctl(option, unsigned(value), unsigned(0), unsigned(0), unsigned(0)))
+    if result < 0:
+        raise _fail(f"prctl {option}")
+    return result
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def install_filter(program: bytes) -> None:
+    """Install an assembled seccomp filter on the calling process; needs `no_new_privs`."""
+    packed = _FilterProgram(len(program) // 8, program)
+    unsigned = ctypes.c_ulong
+    if _libc.prctl(PR_SET_SECCOMP, unsigned(2), ctypes.byref(packed), unsigned(0), unsigned(0)) < 0:
+        raise _fail("seccomp")
+
+
+def close_range(first: int, last: int) -> None:
+    """Close every file descriptor from `first` to `last`."""
+    if first <= last:
+        _call("close_range", SYS_CLOSE_RANGE, ctypes.c_uint(first), ctypes.c_uint(last), ctypes.c_uint(0))
+
+
+def close_all_but(keep: set[int]) -> None:
+    """Close every file descriptor that is not in `keep`."""
+    first = 0
+    for fd in sorted(keep):
+        close_range(first, fd - 1)
+        first = fd + 1
+    close_range(first, 0x7FFFFFFF)
+
+
+def clone(flags: int) -> int:
+    """Fork into new namespaces; the caller must have one thread only, or the child may hang in `malloc`."""
+    api = ctypes.pythonapi
+    api.PyOS_BeforeFork()
+    zero = ctypes.c_ulong(0)
+    pid = int(_libc_locked.syscall(ctypes.c_long(SYS_CLONE), ctypes.c_ulong(flags | 17), zero, zero, zero, zero))
+    if pid == 0:
+        api.PyOS_AfterFork_Child()
+        return 0
+    code = ctypes.get_errno()
+    api.PyOS_AfterFork_Parent()
+    if pid < 0:
+        raise OSError(code, f"clone: {os.strerror(code)}")
+    return pid
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def openat2(dir_fd: int, path: str, flags: int, *, mode: int = 0, resolve: int) -> int:
+    """`openat2(2)`: open below `dir_fd` with the given `RESOLVE_*` restrictions; the result is close-on-exec."""
+    how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
+    result = int(
+        _libc.syscall(ctypes.c_long(SYS_OPENAT2), dir_fd, _encoded(path), ctypes.byref(how), ctypes.c_size_t(24))
+    )
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return result
+
+
+def open_tree(path: str, *, dir_fd: int = AT_FDCWD) -> int:
+    """A detached copy of the mount at `path`, without the mounts below it."""
+    flags = OPEN_TREE_CLONE | os.O_CLOEXEC | (AT_EMPTY_PATH if not path else 0)
+    return _call("open_tree", SYS_OPEN_TREE, dir_fd, _encoded(path), ctypes.c_uint(flags))
+
+
+def move_mount(tree_fd: int, target: str) -> None:
+    """Attach a detached mount at `target`."""
+    _call(
+        "move_mount", SYS_MOVE_MOUNT, tree_fd, b"", AT_FDCWD, _encoded(target), ctypes.c_uint(MOVE_MOUNT_F_EMPTY_PATH)
+    )
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns_fd"))
+
+
+def set_mount_attributes(tree_fd: int, attributes: int, *, userns_fd: int = 0) -> None:
+    """`mount_setattr(2)` on a detached mount."""
+    wanted = _MountAttributes(attributes, 0, 0, userns_fd)
+    _call("mount_setattr", SYS_MOUNT_SETATTR, tree_fd, b"", AT_EMPTY_PATH, ctypes.byref(wanted), ctypes.c_size_t(32))
+
+
+def join_fresh_keyring() -> None:
+    """Leave the inherited session keyring, so that no key of the host's session is reachable."""
+    _call("keyctl", SYS_KEYCTL, KEYCTL_JOIN_SESSION_KEYRING, None)
+
+
+def set_hostname(name: str) -> None:
+    """`sethostname(2)`."""
+    raw = os.fsencode(name)
+    if _libc.sethostname(raw, ctypes.c_size_t(len(raw))) < 0:
+        raise _fail("sethostname")
+
+
+def overwrite_command_line(title: bytes) -> None:
+    """Replace the process's visible argv, which names paths of the host, by `title`."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        ctypes.memset(start, 0, end - start)
+        ctypes.memmove(start, title, min(len(title), end - start - 1))

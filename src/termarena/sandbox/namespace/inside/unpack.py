@@ -1,0 +1,154 @@
+"""Unpacking of our own archives below descriptors of folders, without following any link on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import IO, Final
+
+from . import syscalls as sc
+from .tar import BENEATH, OPAQUE, Member, Reader, split, unexpected_kind
+
+FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Unpacker:
+    """Unpacks into folders that are chosen by each member's first name."""
+
+    def __init__(self, roots: dict[str, int], *, exact: bool, owner: tuple[int, int] | None = None) -> None:
+        """`exact` restores owners, whiteouts and attributes; otherwise everything belongs to `owner`, if given."""
+        self.roots = roots
+        self.exact = exact
+        self.owner = owner
+        self.count = 0
+        self.size_bytes = 0
+        self._times: list[tuple[int, str, int]] = []
+        self._folder: tuple[tuple[int, str], int] | None = None
+
+    def unpack(self, archive: IO[bytes]) -> None:
+        """Raises `ValueError` for a bad archive, `OSError` where the file system refuses."""
+        reader = Reader(archive)
+        try:
+            for member in reader:
+                self._place(member, reader)
+            for root, path, mtime_ns in reversed(self._times):
+                self._set_folder_time(root, path, mtime_ns)
+        finally:
+            self._forget_folder()
+
+    def _place(self, member: Member, reader: Reader) -> None:
+        first, parts = split(member.name)
+        root = self.roots[first]
+        if not parts:
+            self._finish_folder(root, ".", member)
+            return
+        parent, name = self._parent(root, "/".join(parts[:-1])), parts[-1]
+        if member.kind == "folder":
+            _make_folder(parent, name)
+            self._finish_folder(root, "/".join(parts), member)
+        else:
+            _clear(parent, name)
+            self._create(member, reader, parent=parent, name=name)
+        self.count += 1
+
+    def _parent(self, root: int, path: str) -> int:
+        """The folder's descriptor; the last one is kept, since members come folder by folder."""
+        if self._folder is None or self._folder[0] != (root, path):
+            self._forget_folder()
+            fd = sc.openat2(root, path or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+            self._folder = ((root, path), fd)
+        return self._folder[1]
+
+    def _forget_folder(self) -> None:
+        if self._folder is not None:
+            os.close(self._folder[1])
+            self._folder = None
+
+    def _create(self, member: Member, reader: Reader, *, parent: int, name: str) -> None:
+        if member.kind == "file":
+            self._create_file(member, reader, parent=parent, name=name)
+            return
+        if member.kind == "link":
+            root, parts = split(member.target)
+            source = self._parent_of_link(self.roots[root], "/".join(parts[:-1]))
+            try:
+                os.link(parts[-1], name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
+            finally:
+                os.close(source)
+            return
+        if member.kind == "symlink":
+            os.symlink(member.target, name, dir_fd=parent)
+        elif member.kind == "fifo":
+            os.mkfifo(name, member.mode, dir_fd=parent)
+        elif self.exact:
+            os.mknod(name, stat.S_IFCHR, 0, dir_fd=parent)
+            return
+        self._own(member, name, parent=parent)
+        os.utime(name, ns=(member.mtime_ns, member.mtime_ns), dir_fd=parent, follow_symlinks=False)
+
+    def _parent_of_link(self, root: int, path: str) -> int:
+        return sc.openat2(root, path or ".", os.O_PATH | os.O_DIRECTORY, resolve=BENEATH)
+
+    def _create_file(self, member: Member, reader: Reader, *, parent: int, name: str) -> None:
+        fd = os.open(name, FRESH, 0o600, dir_fd=parent)
+        try:
+            while chunk := reader.chunk():
+                view = memoryview(chunk)
+                while view:
+                    view = view[os.write(fd, view) :]
+            self.size_bytes += member.size
+            self._own(member, fd)
+            os.chmod(fd, member.mode)
+            _set_attributes(fd, member, exact=self.exact)
+            os.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
+        finally:
+            os.close(fd)
+
+    def _own(self, member: Member, target: int | str, *, parent: int | None = None) -> None:
+        uid, gid = (member.uid, member.gid) if self.exact else self.owner or (-1, -1)
+        if uid >= 0:
+            os.chown(target, uid, gid, dir_fd=parent, follow_symlinks=isinstance(target, int))
+
+    def _finish_folder(self, root: int, path: str, member: Member) -> None:
+        fd = sc.openat2(root, path, os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+        try:
+            if path != "." or self.exact:
+                self._own(member, fd)
+                os.chmod(fd, member.mode)
+                self._times.append((root, path, member.mtime_ns))
+            _set_attributes(fd, member, exact=self.exact)
+        finally:
+            os.close(fd)
+
+    def _set_folder_time(self, root: int, path: str, mtime_ns: int) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            fd = sc.openat2(root, path, os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+            try:
+                os.utime(fd, ns=(mtime_ns, mtime_ns))
+            finally:
+                os.close(fd)
+
+
+def _make_folder(parent: int, name: str) -> None:
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            raise unexpected_kind(name) from None
+
+
+def _clear(parent: int, name: str) -> None:
+    """Remove what has the name, unless it is a folder."""
+    try:
+        os.unlink(name, dir_fd=parent)
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        raise unexpected_kind(name) from None
+
+
+def _set_attributes(fd: int, member: Member, *, exact: bool) -> None:
+    for key, value in member.attributes.items():
+        if exact or key != OPAQUE:
+            os.setxattr(fd, key, value)

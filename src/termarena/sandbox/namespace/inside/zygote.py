@@ -1,0 +1,198 @@
+"""The fork server: one small single-threaded process that makes every sandbox of a harness.
+
+Its only input is a SEQPACKET socket. When the socket closes, because the harness is gone however it went, it ends;
+each sandbox it made ends with it, and with its own control socket.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import signal
+import socket
+from typing import Any, Final
+
+from . import supervisor, wire
+from . import syscalls as sc
+
+NAMESPACES: Final = (
+    sc.CLONE_NEWUSER
+    | sc.CLONE_NEWNS
+    | sc.CLONE_NEWPID
+    | sc.CLONE_NEWNET
+    | sc.CLONE_NEWIPC
+    | sc.CLONE_NEWUTS
+    | sc.CLONE_NEWCGROUP
+)
+TITLE: Final = b"termarena-init"
+
+
+def main() -> None:
+    """Serve until the harness has gone; standard input is the socket."""
+    sock = socket.socket(fileno=os.dup(0))
+    _detach(sock)
+    settings = wire.receive(sock)
+    if settings is None or not _follow(settings.message["parent"]):
+        return
+    server = _ForkServer(sock)
+    while (request := wire.receive(sock)) is not None:
+        server.answer(request)
+
+
+def _detach(sock: socket.socket) -> None:
+    """Keep nothing of the harness but the socket: no descriptor, no folder, no signal handler, no visible argv."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    sc.close_all_but({0, 1, 2, sock.fileno()})
+    os.chdir("/")
+    os.umask(0o022)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Ignored, so that the kernel reaps the sandboxes: the harness watches each through a pidfd.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    sc.overwrite_command_line(TITLE)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def _follow(parent: int | None) -> bool:
+    """Die with the harness even if someone else holds its end of the socket; False if it is dead already."""
+    if parent is None:
+        return True
+    sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+class _ForkServer:
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.map_namespaces: dict[str, int] = {}
+
+    def answer(self, request: wire.Received) -> None:
+        """Do one request; a failure is sent back as its errno and words."""
+        try:
+            if request.message["op"] == "start":
+                self._start(request.message["plan"], request.fds)
+            else:
+                wire.send(self.sock, {"pid": os.getpid()})
+        except OSError as error:
+            wire.send(self.sock, {"errno": error.errno, "problem": str(error)})
+        finally:
+            for fd in request.fds:
+                os.close(fd)
+
+    def _start(self, plan: dict[str, Any], fds: list[int]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        trees: list[int] = []
+        try:
+            lowers = self._lowers(plan, fds, trees)
+            pid = sc.clone(NAMESPACES)
+            if pid == 0:
+                supervisor.begin(plan, control=theirs, fds=fds, lowers=lowers)
+            self._release(pid, plan, ours)
+        finally:
+            ours.close()
+            theirs.close()
+            for fd in trees:
+                os.close(fd)
+
+    def _release(self, pid: int, plan: dict[str, Any], ours: socket.socket) -> None:
+        """Give the child its ids and let it go on; it ends if this fails, because its socket closes."""
+        pidfd = os.pidfd_open(pid)
+        try:
+            write_maps(pid, plan["ids"])
+            wire.send(ours, {"go": True})
+            wire.send(self.sock, {"pid": pid}, (ours.fileno(), pidfd))
+        except OSError:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            raise
+        finally:
+            os.close(pidfd)
+
+    def _lowers(self, plan: dict[str, Any], fds: list[int], trees: list[int]) -> list[list[int | str]]:
+        """Each lower as the child takes it: a detached mount, shifted to the sandbox's ids where we may, or a path."""
+        groups: list[list[int | str]] = []
+        for volume in plan["volumes"]:
+            group: list[int | str] = []
+            for lower in volume["lowers"]:
+                if "fd" in lower:
+                    group.append(fds[lower["fd"]])
+                    continue
+                tree = self._shifted(lower["path"], plan["ids"])
+                if tree is not None:
+                    trees.append(tree)
+                group.append(lower["path"] if tree is None else tree)
+            groups.append(group)
+        return groups
+
+    def _shifted(self, path: str, ids: dict[str, Any]) -> int | None:
+        if not ids["shift"]:
+            return None
+        key = repr((ids["uid"], ids["gid"]))
+        if key not in self.map_namespaces:
+            self.map_namespaces[key] = namespace_with(ids)
+        return shifted_mount(path, self.map_namespaces[key])
+
+
+def shifted_mount(path: str, userns_fd: int) -> int | None:
+    """A detached read-only mount of `path` with the namespace's ids as owners, or None where its file system cannot."""
+    tree = sc.open_tree(path)
+    attributes = sc.MOUNT_ATTR_IDMAP | sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV
+    try:
+        sc.set_mount_attributes(tree, attributes, userns_fd=userns_fd)
+    except OSError as error:
+        os.close(tree)
+        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+            return None
+        raise
+    return tree
+
+
+def namespace_with(ids: dict[str, Any]) -> int:
+    """A user namespace that has the id map and no process: only a mount refers to it."""
+    gate_out, gate_in = os.pipe()
+    pid = sc.clone(sc.CLONE_NEWUSER)
+    if pid == 0:
+        os.close(gate_in)
+        os.read(gate_out, 1)
+        os._exit(0)
+    try:
+        write_maps(pid, ids)
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(gate_out)
+        os.close(gate_in)
+
+
+def write_maps(pid: int, ids: dict[str, Any]) -> None:
+    """Write the id maps of a fresh user namespace, by ourselves or through the `newuidmap` helpers."""
+    if ids["helpers"]:
+        for helper, lines in zip(ids["helpers"], (ids["uid"], ids["gid"]), strict=True):
+            _run_helper([helper, str(pid), *(str(number) for line in lines for number in line)])
+        return
+    if ids["deny_setgroups"]:
+        _put(f"/proc/{pid}/setgroups", "deny")
+    _put(f"/proc/{pid}/uid_map", "\n".join(" ".join(map(str, line)) for line in ids["uid"]))
+    _put(f"/proc/{pid}/gid_map", "\n".join(" ".join(map(str, line)) for line in ids["gid"]))
+
+
+def _put(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _run_helper(argv: list[str]) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        pid = os.posix_spawn(argv[0], argv, {})
+        _, status = os.waitpid(pid, 0)
+    finally:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    if status != 0:
+        raise OSError(1, f"{argv[0]} refused the id map", " ".join(argv[2:]))

@@ -1,0 +1,162 @@
+"""Snapshots of namespace sandboxes: in memory as shared layers or as an unnamed file, saved as one tar file.
+
+The file is a tar archive. Its first member, `snapshot.json`, has the format's number, the base digest, the spec and
+the number of layers. Every other member is `<layer>.<volume>/<path>`: layer 0 is the lowest; volume 0 is the root,
+volume 1 is `/usr` for a `host` root. A deleted name is a character device 0:0; a folder that hides the one below it
+carries the attribute `user.overlay.opaque=y`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, Protocol
+
+from pydantic import ValidationError
+
+from termarena.core.errors import ImageError
+from termarena.sandbox.namespace.inside import tar
+from termarena.sandbox.spec import SandboxSpec
+
+__all__ = ["Archive", "NamespaceSnapshot", "load_snapshot"]
+
+FORMAT: Final = 1
+HEADER_NAME: Final = "snapshot.json"
+
+
+@dataclass(slots=True)
+class Archive:
+    """The layers as tar members in an open file, from `offset` on."""
+
+    file: IO[bytes]
+    offset: int
+    layers: int
+
+
+class SealedSource(Protocol):
+    """A sealed sandbox that still lives."""
+
+    async def pack(self) -> Archive:
+        """Its layers as an archive."""
+
+    async def share(self) -> list[list[int]]:
+        """Descriptors of its layers as detached mounts, good for one use; the caller closes them."""
+
+
+class NamespaceSnapshot:
+    """See `termarena.sandbox.contract.Snapshot`."""
+
+    def __init__(
+        self,
+        spec: SandboxSpec,
+        base_digest: str,
+        *,
+        taken_in: str,
+        archive: Archive | None = None,
+        source: SealedSource | None = None,
+    ) -> None:
+        """Either an `archive`, or a sealed sandbox as the `source` of layers to share or to pack."""
+        self._spec = spec
+        self._base_digest = base_digest
+        self.taken_in = taken_in
+        self.entries: tuple[dict[str, Any], ...] | None = None
+        self._archive = archive
+        self._source = source
+
+    @property
+    def spec(self) -> SandboxSpec:
+        """The spec of the sandbox it was taken from."""
+        return self._spec
+
+    @property
+    def base_digest(self) -> str:
+        """What the root file system was."""
+        return self._base_digest
+
+    async def archive(self) -> Archive:
+        """The layers as an archive, packed now if need be."""
+        if self._archive is None:
+            if self._source is None:
+                raise ImageError(f"snapshot of {self.taken_in}", "has been closed")
+            self._archive = await self._source.pack()
+        return self._archive
+
+    async def share(self) -> list[list[int]]:
+        """Volume by volume, descriptors of the layers for one fork, lowest first; empty where none can be shared."""
+        if self._source is None:
+            return []
+        return await self._source.share()
+
+    async def detach(self) -> None:
+        """Keep the layers although their sandbox is about to stop: they are copied to an unnamed file."""
+        if self._source is not None:
+            await self.archive()
+            self._source = None
+
+    async def save(self, path: Path) -> None:
+        """Write it as one file, whole or not at all."""
+        archive = await self.archive()
+        await asyncio.to_thread(self._save, archive, path)
+
+    def _save(self, archive: Archive, path: Path) -> None:
+        about = {
+            "format": FORMAT,
+            "base_digest": self.base_digest,
+            "layers": archive.layers,
+            "spec": self.spec.model_dump(mode="json"),
+        }
+        body = json.dumps(about, indent=1, sort_keys=True).encode()
+        member = tar.Member(HEADER_NAME, "file")
+        member.size, member.mode = len(body), 0o644
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as out:
+            try:
+                out.write(tar.header(member) + body + bytes(-len(body) % tar.BLOCK))
+                archive.file.seek(archive.offset)
+                shutil.copyfileobj(archive.file, out, 1 << 20)
+                out.flush()
+                Path(out.name).replace(path)
+            except BaseException:
+                Path(out.name).unlink(missing_ok=True)
+                raise
+
+    def close(self) -> None:
+        """Give back descriptors and the unnamed file."""
+        self._source = None
+        if self._archive is not None:
+            self._archive.file.close()
+            self._archive = None
+
+
+def load_snapshot(path: Path) -> NamespaceSnapshot:
+    """Open a saved snapshot; raises `ImageError` for a file that is none."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise ImageError(str(path), error.strerror or "cannot be read", hint="check the path") from error
+    try:
+        about = _read_header(file)
+        spec = SandboxSpec.model_validate(about["spec"])
+        archive = Archive(file, file.tell(), int(about["layers"]))
+        return NamespaceSnapshot(spec, str(about["base_digest"]), taken_in=str(path), archive=archive)
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        file.close()
+        raise ImageError(str(path), f"is not a snapshot: {error}") from error
+
+
+def _read_header(file: IO[bytes]) -> dict[str, Any]:
+    reader = tar.Reader(file)
+    member = next(iter(reader), None)
+    if member is None or member.name != HEADER_NAME:
+        raise ValueError(f"it does not begin with {HEADER_NAME}")
+    body = b""
+    while chunk := reader.chunk():
+        body += chunk
+    file.read(-len(body) % tar.BLOCK)
+    about = json.loads(body)
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise ValueError(f"its format is not {FORMAT}")
+    return about

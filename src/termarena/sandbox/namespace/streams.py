@@ -1,0 +1,122 @@
+"""The pipes of one command: what goes in, and what comes out with a cap on what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Final
+
+__all__ = ["Collector", "Feeder", "Pipes"]
+
+CHUNK: Final = 1 << 18
+
+
+class Collector:
+    """Reads a pipe to its end, keeps the first bytes, counts all.
+
+    A daemon may hold the pipe after the command has ended: it goes on being read then, since closing it would kill
+    the daemon at its next word.
+    """
+
+    def __init__(self, fd: int, *, keep_bytes: int) -> None:
+        """Takes over the reading end."""
+        os.set_blocking(fd, False)
+        self.total_bytes = 0
+        self.is_open = True
+        self._fd = fd
+        self._room = keep_bytes
+        self._kept: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(fd, self._read_once)
+
+    def _read_once(self) -> bool:
+        """Whether there may be more at once."""
+        try:
+            chunk = os.read(self._fd, CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self.close()
+            return False
+        self.total_bytes += len(chunk)
+        if self._room > 0:
+            self._kept.append(chunk[: self._room])
+            self._room -= len(chunk)
+        return True
+
+    def finish(self) -> bytes:
+        """What the ended command wrote, as far as it is kept; whatever comes later is thrown away."""
+        while self.is_open and self._read_once():
+            pass
+        kept = b"".join(self._kept)
+        self._kept.clear()
+        self._room = 0
+        return kept
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self.is_open:
+            self.is_open = False
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+
+
+class Feeder:
+    """Writes bytes to a pipe as fast as they are taken and closes it; a reader that goes away early is no error."""
+
+    def __init__(self, fd: int, content: bytes) -> None:
+        """Takes over the writing end."""
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._left = memoryview(content)
+        self._is_open = True
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_writer(fd, self._write)
+
+    def _write(self) -> None:
+        try:
+            self._left = self._left[os.write(self._fd, self._left[:CHUNK]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        if not self._left:
+            self.close()
+
+    def close(self) -> None:
+        """Stop writing."""
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_writer(self._fd)
+            os.close(self._fd)
+
+
+class Pipes:
+    """The three pipes of an exec: ends for the command, ends for us."""
+
+    def __init__(self, stdin: bytes) -> None:
+        """Without input the command reads from `/dev/null`."""
+        self._feed = -1
+        if stdin:
+            reading, self._feed = os.pipe()
+        else:
+            reading = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._out, out_writing = os.pipe()
+        self._err, err_writing = os.pipe()
+        self.inner = (reading, out_writing, err_writing)
+
+    def abandon(self) -> None:
+        """Close everything."""
+        for fd in (*self.inner, self._out, self._err, self._feed):
+            if fd >= 0:
+                os.close(fd)
+
+    def attend(self, stdin: bytes, *, keep_bytes: int) -> tuple[Collector, Collector, Feeder | None]:
+        """Close the command's ends and serve ours."""
+        for fd in self.inner:
+            os.close(fd)
+        feeder = Feeder(self._feed, stdin) if stdin else None
+        return Collector(self._out, keep_bytes=keep_bytes), Collector(self._err, keep_bytes=keep_bytes), feeder

@@ -1,0 +1,95 @@
+"""What a sandbox is to be: its root file system, limits, network, environment."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["Feature", "Limits", "Network", "NetworkMode", "Root", "SandboxSpec"]
+
+NetworkMode = Literal["none", "allowlist", "model_only", "public"]
+
+GIB = 1 << 30
+
+
+class Feature(StrEnum):
+    """What a task may insist on; `SandboxSpec.requires` is checked against the driver before anything starts."""
+
+    USERS = "several user ids"
+    CPU_LIMIT = "a cpu limit"
+    MEMORY_LIMIT = "a memory limit over all processes"
+    PIDS_LIMIT = "a limit on the number of processes"
+    DISK_LIMIT = "a disk limit"
+    SNAPSHOT = "snapshots"
+    NETWORK = "network through a proxy"
+    WRITABLE_SYSTEM = "a root file system that is writable everywhere"
+    SERVICES = "several services"
+    BUILD = "building a Dockerfile"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Root(_Frozen):
+    """The root file system below the sandbox's changes."""
+
+    kind: Literal["host", "folder", "archive"] = "host"
+    """`host`: this machine's `/usr`, a synthesised `/etc` and nothing else of it; never for ranked runs."""
+    path: Path | None = None
+    """The folder, or the tar archive; absent for `host`."""
+
+    @model_validator(mode="after")
+    def _path_belongs_to_kind(self) -> Self:
+        if (self.path is None) != (self.kind == "host"):
+            raise ValueError(f"a {self.kind} root {'takes no' if self.kind == 'host' else 'needs a'} path")
+        return self
+
+
+class Limits(_Frozen):
+    """How much of the machine the sandbox may use."""
+
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    """Processor time per wall time; absent means no limit."""
+    memory_bytes: Annotated[int, Field(ge=16 << 20)] = 4 * GIB
+    """All processes together, and the files they wrote, since those are kept in memory."""
+    pids: Annotated[int, Field(ge=4)] = 1024
+    """Processes and threads alive at once."""
+    disk_bytes: Annotated[int, Field(ge=1 << 20)] = 2 * GIB
+    """All files that the sandbox wrote."""
+    wall_s: Annotated[float, Field(gt=0)] | None = None
+    """After this time the whole sandbox ends; absent means no limit."""
+
+
+class Network(_Frozen):
+    """What the sandbox may reach; always through a proxy on the host, never directly."""
+
+    mode: NetworkMode = "none"
+    allowed_hosts: tuple[str, ...] = ()
+    """`allowlist` and `model_only`: `name`, `name:port` or `*.name`. Anything else is refused."""
+
+    @model_validator(mode="after")
+    def _hosts_belong_to_mode(self) -> Self:
+        if self.allowed_hosts and self.mode in ("none", "public"):
+            raise ValueError(f"network {self.mode} takes no allowed_hosts")
+        return self
+
+
+class SandboxSpec(_Frozen):
+    """Everything that decides what a sandbox is; two equal specs give equal sandboxes on one machine."""
+
+    root: Root = Root()
+    limits: Limits = Limits()
+    network: Network = Network()
+    env: dict[str, str] = Field(default_factory=dict)
+    """Added to PATH, HOME, USER, LOGNAME and LANG; nothing of the harness's environment is passed on."""
+    workdir: str | None = None
+    """Where commands start, made when missing; absent means the user's home."""
+    hostname: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$")] = "sandbox"
+    user: str = "root"
+    """`name`, `uid`, `name:group` or `uid:gid` of the sandbox."""
+    requires: frozenset[Feature] = frozenset()
+    """A missing one is refused before start; every other limit is applied as well as the machine allows."""

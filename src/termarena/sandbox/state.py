@@ -1,0 +1,138 @@
+"""The folder in which sandboxes leave their traces, so that another process can list and sweep them.
+
+    <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives
+    <home>/sandboxes/<id>/about.json   who made it, and the cgroups to remove
+    <home>/rootfs/…                    unpacked and synthesised root file systems
+
+A free lock is proof of death, whatever ended the harness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from termarena.sandbox.contract import SandboxRecord
+
+__all__ = ["Trace", "default_home", "list_traces", "sweep_traces"]
+
+UNFINISHED_AFTER_S = 60.0
+"""A trace that is still being made after this time never will be."""
+
+
+def default_home() -> Path:
+    """`TERMARENA_HOME`, else the user's cache folder; nothing is created."""
+    if configured := os.environ.get("TERMARENA_HOME"):
+        return Path(configured)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "termarena"
+
+
+class Trace:
+    """The trace of one sandbox; `lock_fd` is to be handed to its process 1 and then closed."""
+
+    def __init__(self, home: Path, sandbox_id: str, *, root: str, cgroups: tuple[Path, ...]) -> None:
+        """Creates the folder and takes the lock; raises `OSError` where the home is not writable."""
+        self.folder = home / "sandboxes" / sandbox_id
+        # It gets its name when it is complete and locked: a sweep in between would take the sandbox for dead.
+        fresh = self.folder.with_name(f".{sandbox_id}")
+        fresh.mkdir(parents=True, mode=0o700)
+        about = {
+            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "harness_pid": os.getpid(),
+            "root": root,
+            "cgroups": [str(path) for path in cgroups],
+        }
+        (fresh / "about.json").write_text(json.dumps(about))
+        self.lock_fd = os.open(fresh / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self.lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fresh.rename(self.folder)
+
+    def release(self) -> None:
+        """Close our copy of the lock; the sandbox's process 1 keeps it locked while it lives."""
+        if self.lock_fd >= 0:
+            os.close(self.lock_fd)
+            self.lock_fd = -1
+
+    def remove(self) -> None:
+        """Remove the folder; the sandbox has ended."""
+        self.release()
+        for name in ("lock", "about.json"):
+            with contextlib.suppress(FileNotFoundError):
+                (self.folder / name).unlink()
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _about(folder: Path) -> dict[str, object]:
+    try:
+        found = json.loads((folder / "about.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _folders(home: Path, *, unfinished: bool = False) -> list[Path]:
+    """The traces; or those whose making began long ago and never ended."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        found = [path for path in sorted((home / "sandboxes").iterdir()) if path.name.startswith(".") == unfinished]
+    if not unfinished:
+        return found
+    long_ago = time.time() - UNFINISHED_AFTER_S
+    with contextlib.suppress(FileNotFoundError):
+        found = [path for path in found if path.stat().st_mtime < long_ago]
+    return found
+
+
+def list_traces(home: Path) -> tuple[SandboxRecord, ...]:
+    """Every sandbox that left a trace, alive or not."""
+    records = []
+    for folder in _folders(home):
+        about = _about(folder)
+        pid = about.get("harness_pid")
+        records.append(
+            SandboxRecord(
+                id=folder.name,
+                is_alive=_is_locked(folder),
+                started_at=str(about.get("started_at", "")),
+                harness_pid=pid if isinstance(pid, int) else 0,
+                root=str(about.get("root", "")),
+            )
+        )
+    return tuple(records)
+
+
+def sweep_traces(home: Path) -> int:
+    """Remove the folders and cgroups of sandboxes whose process 1 is dead; how many there were."""
+    dead = [folder for folder in _folders(home) if not _is_locked(folder)]
+    for folder in dead:
+        cgroups = _about(folder).get("cgroups")
+        for path in cgroups if isinstance(cgroups, list) else []:
+            with contextlib.suppress(OSError):
+                Path(str(path)).rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in _folders(home, unfinished=True):
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(dead)

@@ -1,0 +1,49 @@
+"""Drivers for the conformance suite: every test that takes `driver` or `box` runs against each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox.support import DRIVERS, make_rootfs
+from termarena.sandbox import Driver, Sandbox, SandboxSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One home for the whole session, so that root file systems are prepared once."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session", params=DRIVERS)
+def driver(request: pytest.FixtureRequest, sandbox_home: Path) -> Iterator[Driver]:
+    made = DRIVERS[request.param](sandbox_home)
+    yield made
+    asyncio.run(made.aclose())
+
+
+@pytest.fixture
+async def box(driver: Driver) -> AsyncIterator[Sandbox]:
+    async with driver.start(SandboxSpec()) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root file system with a shell and hardly anything else."""
+    target = tmp_path_factory.mktemp("rootfs")
+    make_rootfs(target)
+    return target
+
+
+@pytest.fixture
+def as_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs the harness to be root")

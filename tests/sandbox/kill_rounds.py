@@ -1,0 +1,63 @@
+"""Kills a harness with SIGKILL at random moments and waits for everything it started to be gone; run by the kill test.
+
+It is made the reaper of all orphans below it, so that not one process can be overlooked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+PATIENCE_S = 20
+
+
+def _left_over(*_: object) -> None:
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    left = [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode() for pid in children]
+    raise SystemExit(f"still alive {PATIENCE_S} s after the kill: {left}")
+
+
+def _one_round(home: str, moment: random.Random) -> float:
+    """Seconds from the kill until the last process was gone."""
+    harness = subprocess.Popen(  # noqa: S603 - our own program with fixed arguments
+        [sys.executable, str(Path(__file__).with_name("restless_harness.py")), home], stdout=subprocess.PIPE
+    )
+    assert harness.stdout is not None
+    harness.stdout.readline()
+    # Nothing more is written: this only lets a random time pass.
+    select.select([harness.stdout], [], [], moment.uniform(0, 0.25))
+    os.kill(harness.pid, signal.SIGKILL)
+    killed = time.monotonic()
+    harness.stdout.close()
+    harness.wait()
+    signal.alarm(PATIENCE_S)
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+    signal.alarm(0)
+    return time.monotonic() - killed
+
+
+def main() -> None:
+    home, rounds = sys.argv[1], int(sys.argv[2])
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGALRM, _left_over)
+    mounts = Path("/proc/self/mountinfo").read_text()
+    moment = random.Random(rounds)  # noqa: S311 - moments, not secrets
+    gone_s = [_one_round(home, moment) for _ in range(rounds)]
+    same = Path("/proc/self/mountinfo").read_text() == mounts
+    sys.stdout.write(json.dumps({"rounds": rounds, "slowest_s": max(gone_s), "mounts_unchanged": same}))
+
+
+main()

@@ -1,0 +1,60 @@
+"""What the sandbox tests share: the drivers, a shell, a tiny root file system."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, TypeVar
+
+from termarena.sandbox.namespace import NamespaceDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from termarena.sandbox import Driver, ExecResult, Feature, Sandbox
+
+T = TypeVar("T")
+
+DRIVERS: dict[str, Callable[[Path], Driver]] = {
+    "namespace": lambda home: NamespaceDriver(home=home),
+    "namespace-without-cgroups": lambda home: NamespaceDriver(home=home, allow_cgroups=False, allow_ranges=False),
+}
+
+TOOLS = ("sh", "ls", "cat", "true", "id", "echo", "mkdir", "rm", "ln", "chmod", "sleep", "touch", "mv")
+
+
+async def sh(box: Sandbox, script: str, *, timeout_s: float | None = 30, user: str | None = None) -> ExecResult:
+    """Run a script with the sandbox's shell."""
+    return await box.exec(["/bin/sh", "-c", script], timeout_s=timeout_s, user=user)
+
+
+async def out(box: Sandbox, script: str, *, user: str | None = None) -> str:
+    """The output of a script that must succeed."""
+    result = await sh(box, script, user=user)
+    assert result.exit_status == 0, result
+    return result.stdout.decode().strip()
+
+
+def has(driver: Driver, feature: Feature) -> bool:
+    return feature in driver.capabilities().features
+
+
+def make_rootfs(target: Path) -> None:
+    """Copy a few programs of this machine with the libraries they need."""
+    (target / "bin").mkdir(parents=True)
+    for tool in TOOLS:
+        source = shutil.which(tool)
+        assert source is not None
+        shutil.copy(source, target / "bin" / tool)
+        listed = subprocess.run(["ldd", source], capture_output=True, text=True, check=True).stdout  # noqa: S603, S607 - our own program with fixed arguments; a tool of the test machine
+        for library in re.findall(r"(/\S+) \(0x", listed):
+            copy = target / library.lstrip("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if not copy.exists():
+                shutil.copy(library, copy)
+    (target / "etc").mkdir()
+    (target / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nalice:x:1234:1234::/home/alice:/bin/sh\n")
+    (target / "etc/motd").write_text("welcome\n")
+    (target / "home/alice").mkdir(parents=True)

@@ -1,0 +1,46 @@
+"""Killing the harness with SIGKILL leaves no process and no mount; the rest is swept at the next start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from termarena.sandbox import SandboxSpec
+from termarena.sandbox.namespace import NamespaceDriver
+from termarena.sandbox.namespace.cgroups import find_cgroups
+
+ROUNDS = int(os.environ.get("TERMARENA_KILL_ROUNDS", "20"))
+
+
+def _cgroups() -> list[Path]:
+    return [path for parent in set(find_cgroups().parents.values()) for path in parent.glob("termarena-ta-*")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 + 10 * ROUNDS)
+async def test_killed_harness_leaves_nothing(sandbox_home: Path) -> None:
+    before = set(_cgroups())
+    command = [sys.executable, str(Path(__file__).with_name("kill_rounds.py")), str(sandbox_home), str(ROUNDS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: ASYNC221, S603 - nothing else runs; our own program with fixed arguments
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["rounds"], report["mounts_unchanged"]) == (ROUNDS, True)
+    async with NamespaceDriver(home=sandbox_home) as driver:
+        assert not [record for record in driver.list() if record.is_alive]
+        async with driver.start(SandboxSpec()) as box:
+            assert [record.id for record in driver.list()] == [box.id]
+    assert set(_cgroups()) - before == set()
+
+
+async def test_sandboxes_end_with_their_driver(sandbox_home: Path) -> None:
+    driver = NamespaceDriver(home=sandbox_home)
+    async with driver.start(SandboxSpec()) as box:
+        await driver.aclose()
+        with pytest.raises(Exception, match="gone"):
+            await box.exec(["sleep", "60"])
+    assert driver.list() == ()

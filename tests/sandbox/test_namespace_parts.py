@@ -1,0 +1,301 @@
+"""The parts of the namespace driver that can be looked at one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from sandbox.support import out
+from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
+from termarena.sandbox import Limits, Root, SandboxSpec
+from termarena.sandbox.namespace import NamespaceDriver, cgroups, ids, images, probe
+from termarena.sandbox.proxy import is_allowed, is_public
+
+GIB = 1 << 30
+V2_FILES = (
+    "cgroup.procs", "cgroup.subtree_control", "cgroup.controllers", "memory.max", "memory.swap.max", "memory.events",
+    "pids.max", "cpu.max",
+)  # fmt: skip
+
+
+@pytest.fixture
+def second_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which new folders get the files that the kernel makes in a version 2 hierarchy."""
+    real_mkdir = Path.mkdir
+
+    def kernel_mkdir(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as pathlib has it
+        real_mkdir(self, mode, parents, exist_ok)
+        for name in V2_FILES:
+            (self / name).write_text("")
+
+    monkeypatch.setattr(Path, "mkdir", kernel_mkdir)
+    monkeypatch.setattr(Path, "rmdir", shutil.rmtree)
+    own = tmp_path / "cg/user.slice/me.scope"
+    real_mkdir(own, parents=True)
+    for name in V2_FILES:
+        (own / name).write_text("")
+    (own / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (tmp_path / "mountinfo").write_text(f"30 24 0:26 / {tmp_path}/cg rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n")
+    (tmp_path / "own").write_text("0::/user.slice/me.scope\n")
+    return tmp_path
+
+
+def _find(folder: Path) -> cgroups.CgroupHost:
+    return cgroups.find_cgroups(mountinfo=folder / "mountinfo", own=folder / "own")
+
+
+def test_second_version_is_prepared(second_version: Path) -> None:
+    own = second_version / "cg/user.slice/me.scope"
+    host = _find(second_version)
+    assert host.version == 2
+    assert set(host.parents) == {"memory", "pids", "cpu"}
+    assert (own / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
+    assert (own / "termarena-harness/cgroup.procs").read_text() == str(os.getpid())
+
+
+def test_second_version_limits(second_version: Path) -> None:
+    host = _find(second_version)
+    made = host.create("termarena-x", Limits(cpus=1.5, memory_bytes=GIB, pids=77))
+    assert made is not None
+    (folder,) = made.folders
+    assert folder == second_version / "cg/user.slice/me.scope/termarena-x"
+    found = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
+    assert found == {"memory.max": str(GIB), "memory.swap.max": "0", "pids.max": "77", "cpu.max": "150000 100000"}
+    (folder / "memory.events").write_text("low 0\nhigh 0\nmax 9\noom 2\noom_kill 3\noom_group_kill 0\n")
+    assert made.oom_kills() == 3
+    (way_in,) = made.open_procs()
+    assert Path(f"/proc/self/fd/{way_in}").readlink() == folder / "cgroup.procs"
+    os.close(way_in)
+    made.remove()
+    assert not folder.exists()
+
+
+def test_second_version_without_delegation(second_version: Path) -> None:
+    (second_version / "cg/user.slice/me.scope/cgroup.controllers").write_text("cpuset io\n")
+    host = _find(second_version)
+    assert host.version is None
+    assert "not delegated" in host.problem
+    assert "systemd-run" in host.remedy
+
+
+def test_no_cgroups_at_all(tmp_path: Path) -> None:
+    (tmp_path / "mountinfo").write_text("24 1 0:20 / /proc rw - proc proc rw\n")
+    (tmp_path / "own").write_text("")
+    host = _find(tmp_path)
+    assert (host.version, host.problem) == (None, "no cgroup file system is mounted")
+    assert host.create("x", Limits()) is None
+
+
+async def test_cgroup_that_cannot_be_made(sandbox_home: Path, tmp_path: Path) -> None:
+    driver = NamespaceDriver(home=sandbox_home)
+    driver._cgroups = cgroups.CgroupHost(1, {"memory": tmp_path / "missing"})  # noqa: SLF001 - a broken machine
+    driver._ids = ids.choose_ids()  # noqa: SLF001 - as above
+    async with driver:
+        with pytest.raises(SandboxStartError, match="No such file") as caught:
+            async with driver.start(SandboxSpec()):
+                raise AssertionError("started")
+        assert caught.value.hint == "run: termarena doctor"
+        assert driver.list() == ()
+
+
+async def test_home_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with NamespaceDriver(home=tmp_path / "file") as driver:
+        with pytest.raises(SandboxStartError, match="Not a directory") as caught:
+            async with driver.start(SandboxSpec()):
+                raise AssertionError("started")
+    assert "TERMARENA_HOME" in (caught.value.hint or "")
+
+
+async def test_process_1_killed_mid_command(sandbox_home: Path) -> None:
+    async with NamespaceDriver(home=sandbox_home) as driver:
+        async with driver.start(SandboxSpec()) as box:
+            running = asyncio.create_task(box.exec(["sleep", "60"]))
+            while not await box.processes():
+                pass
+            os.kill(box.host_pid, signal.SIGKILL)
+            with pytest.raises(SandboxBroken, match="process 1 has ended"):
+                await running
+        assert driver.list() == ()
+
+
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def test_fork_server_killed(sandbox_home: Path) -> None:
+    async with NamespaceDriver(home=sandbox_home) as driver:
+        async with driver.start(SandboxSpec()) as box:
+            os.kill(_parent_of(box.host_pid), signal.SIGKILL)
+            with pytest.raises(SandboxBroken):
+                await box.exec(["sleep", "60"])
+        async with driver.start(SandboxSpec()) as box:
+            assert (await box.exec(["true"])).exit_status == 0
+
+
+FORBIDDEN = """
+import asyncio, sys
+from pathlib import Path
+from termarena.core.errors import SandboxStartError
+from termarena.sandbox import SandboxSpec
+from termarena.sandbox.namespace import NamespaceDriver, probe
+from termarena.sandbox.namespace.inside import seccomp, syscalls
+async def main():
+    async with NamespaceDriver(home=Path(sys.argv[1])) as driver:
+        try:
+            async with driver.start(SandboxSpec()): pass
+        except SandboxStartError as error: print(error.message, error.hint, sep=" | ")
+        assert driver.list() == ()
+    fact = probe(Path(sys.argv[1])).get("user_namespaces")
+    print(fact.is_there, fact.remedy[:10])
+syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+syscalls.install_filter(seccomp.assemble())
+asyncio.run(main())
+"""
+
+
+def test_machine_without_user_namespaces(sandbox_home: Path) -> None:
+    """Our own filter forbids them to a harness, as Docker's does."""
+    command = [sys.executable, "-c", FORBIDDEN, str(sandbox_home)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own program
+    said, fact = done.stdout.splitlines()
+    assert "Operation not permitted" in said
+    assert said.endswith("run: termarena doctor")
+    assert fact == "False allow them"
+
+
+def test_root_is_never_mapped_to_root() -> None:
+    chosen = ids.choose_ids()
+    assert all(line[1] != 0 for line in (*chosen.uid_lines, *chosen.gid_lines))
+
+
+def test_sweep_removes_abandoned_builds(tmp_path: Path) -> None:
+    old, fresh = tmp_path / "rootfs/.host-old", tmp_path / "rootfs/.host-fresh"
+    for folder in (old, fresh):
+        (folder / "closed").mkdir(parents=True)
+        (folder / "closed").chmod(0)
+    os.utime(old, (0, 0))
+    assert NamespaceDriver(home=tmp_path).sweep() == 0
+    assert (old.exists(), fresh.exists()) == (False, True)
+
+
+def test_probe_says_what_works(sandbox_home: Path) -> None:
+    facts = probe(sandbox_home)
+    assert facts.can_run, facts
+    assert [fact.name for fact in facts.facts if fact.is_needed] == ["user_namespaces", "overlay", "proc", "seccomp"]
+    assert all(fact.is_there or fact.remedy for fact in facts.facts)
+
+
+def _tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for member, content in members:
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def _member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname, member.mode = kind, target, 0o755
+    return member
+
+
+@pytest.mark.parametrize("name", ["../escaped", "a/../../escaped"])
+def test_archive_with_a_climbing_name(tmp_path: Path, name: str) -> None:
+    archive = _tar(tmp_path / "bad.tar", (_member("bin", tarfile.DIRTYPE), b""), (_member(name), b"x"))
+    (tmp_path / "target").mkdir()
+    with pytest.raises(ImageError, match="climbs"):
+        images.unpack_image(archive, tmp_path / "target")
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_archive_that_writes_through_links(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    archive = _tar(
+        tmp_path / "links.tar",
+        (_member("bin", tarfile.DIRTYPE), b""),
+        (_member(str(outside), tarfile.DIRTYPE), b""),
+        (_member("outside", tarfile.DIRTYPE), b""),
+        (_member("abs", tarfile.SYMTYPE, str(outside)), b""),
+        (_member("up", tarfile.SYMTYPE, "../../outside"), b""),
+        (_member("file", tarfile.SYMTYPE, str(outside / "file")), b""),
+        (_member("abs/one"), b"1"),
+        (_member("up/two"), b"2"),
+        (_member("file"), b"3"),
+        (_member("hard", tarfile.LNKTYPE, "file"), b""),
+        (_member("dev/sda", tarfile.BLKTYPE), b""),
+    )
+    target = tmp_path / "target"
+    target.mkdir()
+    images.unpack_image(archive, target)
+    assert list(outside.iterdir()) == []
+    assert (target / "hard").read_bytes() == b"3"
+    assert (target / str(outside).lstrip("/") / "one").read_bytes() == b"1"
+    assert (target / "outside/two").read_bytes() == b"2"
+    assert not (target / "dev/sda").exists()
+
+
+def test_hard_link_to_the_host_is_refused(tmp_path: Path) -> None:
+    archive = _tar(
+        tmp_path / "hard.tar",
+        (_member("bin", tarfile.DIRTYPE), b""),
+        (_member("x", tarfile.LNKTYPE, "../../etc/passwd"), b""),
+    )
+    (tmp_path / "target").mkdir()
+    with pytest.raises(ImageError, match="climbs"):
+        images.unpack_image(archive, tmp_path / "target")
+
+
+async def test_docker_save_archive(sandbox_home: Path, rootfs: Path, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "first.tar", "w") as layer:
+        layer.add(rootfs, ".")
+    whiteouts = [(_member("etc/.wh.motd"), b""), (_member("home/.wh..wh..opq"), b""), (_member("home/new"), b"n")]
+    _tar(tmp_path / "second.tar", *whiteouts)
+    manifest = json.dumps([{"Config": "c.json", "Layers": ["a/layer.tar", "b/layer.tar"]}]).encode()
+    _tar(
+        tmp_path / "image.tar",
+        (_member("manifest.json"), manifest),
+        (_member("a/layer.tar"), (tmp_path / "first.tar").read_bytes()),
+        (_member("b/layer.tar"), (tmp_path / "second.tar").read_bytes()),
+    )
+    spec = SandboxSpec(root=Root(kind="archive", path=tmp_path / "image.tar"))
+    async with NamespaceDriver(home=sandbox_home) as driver, driver.start(spec) as box:
+        assert await out(box, "ls /home; ls /etc/motd 2>/dev/null || echo gone") == "new\ngone"
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "allowed", "expected"),
+    [
+        ("example.com", 443, ("example.com",), True),
+        ("EXAMPLE.com.", 443, ("example.com",), True),
+        ("example.com", 80, ("example.com:443",), False),
+        ("a.example.com", 443, ("*.example.com",), True),
+        ("example.com", 443, ("*.example.com",), False),
+        ("badexample.com", 443, ("*.example.com", "example.com"), False),
+        ("example.com.evil.org", 443, ("example.com",), False),
+        ("example.com", 443, (), False),
+    ],
+)
+def test_allowed_hosts(host: str, port: int, allowed: tuple[str, ...], *, expected: bool) -> None:
+    assert is_allowed(host, port, allowed) is expected
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("1.1.1.1", True), ("10.0.0.1", True), ("127.8.8.8", False), ("169.254.169.254", False), ("0.0.0.0", False),  # noqa: S104 - refused here
+
+     ("::1", False), ("fe80::1%eth0", False), ("::ffff:127.0.0.1", False), ("2606:4700::1111", True)],
+)  # fmt: skip
+def test_public_addresses(address: str, *, expected: bool) -> None:
+    assert is_public(address) is expected
