@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from termarena.cli.choosing import open_dataset
+from termarena.cli.choosing import StrictOption, open_dataset
 from termarena.cli.output import (
     ExitStatus,
     JsonOption,
@@ -124,12 +124,13 @@ def lock(
     *,
     version: Annotated[str, typer.Option("--version", help="The version that this state of the files is.")],
     name: Annotated[str | None, typer.Option("--name", help="The dataset's name; its folder's by default.")] = None,
+    strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write dataset.lock.json into the dataset's folder: its name, its version and every task's digest."""
     from termarena.tasks import lock_of, write_lock
 
-    dataset = open_dataset(source)
+    dataset = open_dataset(source, strict=strict)
     made = lock_of(dataset, version=version, name=name)
     path = write_lock(made, Path(dataset.path))
     if json:
@@ -140,16 +141,19 @@ def lock(
 
 
 @app.command()
-def verify(source: FolderArgument, *, json: JsonOption = False) -> None:
-    """Check a dataset against its lock; a difference is an error that names the files."""
+def verify(source: FolderArgument, *, strict: StrictOption = None, json: JsonOption = False) -> None:
+    """Check a dataset against its lock; what can move a score and differs is an error that names the files."""
     from termarena.tasks import read_lock, verify_lock
 
-    dataset = open_dataset(source)
+    dataset = open_dataset(source, strict=strict)
     expected = read_lock(Path(dataset.path))
-    verify_lock(dataset, expected)
+    harmless = verify_lock(dataset, expected)
     if json:
-        print_json({"name": expected.name, "version": expected.version, "tasks": len(expected.tasks), "ok": True})
+        lock = {"name": expected.name, "version": expected.version, "tasks": len(expected.tasks)}
+        print_json({**lock, "ok": True, "changed_without_effect": list(harmless)})
     else:
+        for change in harmless:
+            say(f"note: {change}, which cannot move a score")
         print_line(f"{expected.name} {expected.version}: all {len(expected.tasks)} tasks are as locked")
 
 
