@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.support import DRIVERS, make_rootfs
+from sandbox.support import DRIVERS, NEEDS, make_rootfs
 from termarena.sandbox import Driver, Sandbox, SandboxSpec
 
 if TYPE_CHECKING:
@@ -22,7 +22,12 @@ def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="session", params=DRIVERS)
+PARAMETERS = [
+    pytest.param(name, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else []) for name in DRIVERS
+]
+
+
+@pytest.fixture(scope="session", params=PARAMETERS)
 def driver(request: pytest.FixtureRequest, sandbox_home: Path) -> Iterator[Driver]:
     made = DRIVERS[request.param](sandbox_home)
     yield made

@@ -5,22 +5,30 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from termarena.sandbox import Root
+from termarena.sandbox.docker import DockerDriver
 from termarena.sandbox.namespace import NamespaceDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from termarena.sandbox import Driver, ExecResult, Feature, Sandbox
 
 T = TypeVar("T")
 
+CONFORMANCE_ROOT = Root(kind="dockerfile", path=Path(__file__).with_name("conformance_image"))
+
 DRIVERS: dict[str, Callable[[Path], Driver]] = {
     "namespace": lambda home: NamespaceDriver(home=home),
     "namespace-without-cgroups": lambda home: NamespaceDriver(home=home, allow_cgroups=False, allow_ranges=False),
+    "docker": lambda home: DockerDriver(home=home, default_root=CONFORMANCE_ROOT),
+    "docker-from-afar": lambda home: DockerDriver(home=home, default_root=CONFORMANCE_ROOT, allow_local=False),
 }
+NEEDS = {"docker": "docker", "docker-from-afar": "docker"}
+"""The component that a driver cannot do without."""
 
 TOOLS = ("sh", "ls", "cat", "true", "id", "echo", "mkdir", "rm", "ln", "chmod", "sleep", "touch", "mv")
 

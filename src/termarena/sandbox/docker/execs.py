@@ -167,11 +167,13 @@ class Commands:
 
     async def _find(self, running: Running, *, tty: bool) -> None:
         """Take hold of the process through the kernel, where that is possible."""
-        if self._container.local is None:
+        local = self._container.local
+        if local is None:
             return
         seen = await self._call("GET", f"/exec/{running.exec_id}/json")
-        with contextlib.suppress(OSError, KeyError, TypeError):
-            running.host_pid = int(seen["Pid"])
+        # The engine may not have written down yet what already speaks to us.
+        running.host_pid = int(seen.get("Pid") or 0) or await asyncio.to_thread(local.find, running.leader)
+        with contextlib.suppress(OSError):
             running.pidfd = os.pidfd_open(running.host_pid)
             if not tty:
                 running.end_mark = EndMark(running.host_pid)

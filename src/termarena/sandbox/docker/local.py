@@ -65,6 +65,10 @@ class Local:
                         found.append(_look_at(int(entry.name)))
         return sorted(found, key=lambda seen: seen.pid)
 
+    def find(self, pid: int) -> int:
+        """The number on this machine of a process by its number inside; 0 for none."""
+        return next((seen.host_pid for seen in self.processes() if seen.pid == pid), 0)
+
     def oom_kills(self) -> int | None:
         """How many processes the memory limit has killed; None where the counter cannot be found."""
         if self._oom_file is None:
