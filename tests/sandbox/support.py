@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from termarena.sandbox import Root
+from termarena.sandbox import Feature, Root
 from termarena.sandbox.docker import DockerDriver
 from termarena.sandbox.namespace import NamespaceDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from termarena.sandbox import Driver, ExecResult, Feature, Sandbox
+    from termarena.sandbox import Driver, ExecResult, Sandbox
 
 T = TypeVar("T")
 
@@ -27,6 +28,28 @@ DRIVERS: dict[str, Callable[[Path], Driver]] = {
     "docker": lambda home: DockerDriver(home=home, default_root=CONFORMANCE_ROOT),
     "docker-from-afar": lambda home: DockerDriver(home=home, default_root=CONFORMANCE_ROOT, allow_local=False),
 }
+FAR = "needs to see the container's processes through the kernel: "
+EXCEPTIONS: dict[str, dict[str, Feature | str]] = {
+    "docker": {
+        "test_disk_full": Feature.DISK_LIMIT,
+        "test_tree_into_a_full_disk": Feature.DISK_LIMIT,
+        "test_files_full_of_holes": Feature.DISK_LIMIT,
+    },
+}
+EXCEPTIONS["docker-from-afar"] = {
+    **EXCEPTIONS["docker"],
+    "test_exit_status_passes_through[137]": FAR + "an engine tells an end by signal 9 as the status 137",
+    "test_daemon_outlives_its_command": FAR + "an engine closes a daemon's output two seconds after its command",
+    "test_network_of_named_hosts": Feature.NETWORK,
+    "test_network_connect_is_checked_too": Feature.NETWORK,
+    "test_network_public_spares_the_host": Feature.NETWORK,
+}
+if tuple(int(part) for part in os.uname().release.split(".")[:2]) < (6, 15):
+    EXCEPTIONS["docker"]["test_exit_status_passes_through[137]"] = "the kernel tells how a process ended since 6.15"
+"""What a driver does not promise, by test, with or without its parameters: a feature that it may lack, or why."""
+
+SNAPSHOT_TIMES = {"docker": "%Y"}
+"""How exact a file's time is in a snapshot, for `stat`: an engine's archives have whole seconds."""
 NEEDS = {"docker": "docker", "docker-from-afar": "docker"}
 """The component that a driver cannot do without."""
 

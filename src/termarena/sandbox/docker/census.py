@@ -80,23 +80,32 @@ class LocalCensus:
 
     async def terminate(self, group: Group) -> None:
         """See `Census`."""
-        found = await asyncio.to_thread(lambda: _members(self._living(), group))
-        strike([one.host_pid for one in found], signal.SIGTERM)
+        await asyncio.to_thread(self._terminate, group)
+
+    def _terminate(self, group: Group) -> None:
+        # All at once: a shell that outlived its child by a moment would go on with its next command.
+        targets = self._halt(group)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            strike(targets, number)
 
     async def kill(self, group: Group) -> int:
         """See `Census`."""
         return await asyncio.to_thread(self._kill, group)
 
-    def _kill(self, group: Group) -> int:
+    def _halt(self, group: Group) -> list[int]:
+        """Stop them, until a look finds none that still runs: a stopped process cannot fork."""
         stopped: set[int] = set()
         for _ in range(PASSES):
             found = [one.host_pid for one in _members(self._living(), group)]
             fresh = [pid for pid in found if pid not in stopped]
             if not fresh:
                 break
-            # A stopped process cannot fork: after a few passes nothing is left that could outrun the kill.
             strike(fresh, signal.SIGSTOP)
             stopped.update(fresh)
+        return sorted(stopped)
+
+    def _kill(self, group: Group) -> int:
+        stopped = self._halt(group)
         for _ in range(PASSES):
             left = [one.host_pid for one in _members(self._living(), group)]
             if not left:
@@ -108,15 +117,18 @@ class LocalCensus:
 class InnerCensus:
     """Through a shell of the container, run as root."""
 
-    def __init__(self, box: str, run: Callable[[list[str]], Awaitable[bytes]], *, has_keeper: bool) -> None:
-        """`run` executes a command without the marks of an ordinary one and gives its output."""
+    def __init__(self, box: str, run: Callable[[list[str], bytes], Awaitable[bytes]], *, has_keeper: bool) -> None:
+        """`run` executes a command without the marks of an ordinary one and gives its output.
+
+        Its second argument must occur in the output of one that worked.
+        """
         self._box = box
         self._run = run
         self._has_keeper = has_keeper
 
     async def _all(self) -> list[Seen]:
         end = secrets.token_hex(8)
-        text = await self._run(["/bin/sh", "-c", SCAN, "sh", end])
+        text = await self._run(["/bin/sh", "-c", SCAN, "sh", end], end.encode())
         records = text.split(f"\n{end}\n".encode())[:-1]
         if not records:
             raise SandboxBroken(self._box, "its processes cannot be listed", hint="is /proc mounted in it?")
@@ -131,7 +143,7 @@ class InnerCensus:
         if group.mark is None and self._has_keeper:
             keeper = min((one.pid for one in await self._all() if one.pid != 1), default=0)
         mark = "all" if group.mark is None else str(group.mark)
-        answer = await self._run(["/bin/sh", "-c", KILL, "sh", mark, str(keeper), how])
+        answer = await self._run(["/bin/sh", "-c", KILL, "sh", mark, str(keeper), how], b"\n")
         return int(answer.strip() or b"0")
 
     async def terminate(self, group: Group) -> None:

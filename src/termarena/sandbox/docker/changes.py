@@ -115,7 +115,8 @@ def _plan(rows: Rows) -> tuple[list[str], list[str]]:
             trees.add(wanted)
         else:
             singles.append(wanted)
-    return sorted(trees), [path for path in singles if not any(above in trees for above in (path, *_folders_of(path)))]
+    whole = {path for path in trees if not any(above in trees for above in _folders_of(path))}
+    return sorted(whole), [path for path in singles if not any(above in whole for above in (path, *_folders_of(path)))]
 
 
 def plan_rows(rows: Rows) -> list[tuple[str, bool]]:

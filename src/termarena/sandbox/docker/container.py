@@ -83,9 +83,11 @@ class Container:
         if not self.ended.done():
             self.ended.set_result(reason)
 
-    async def _run_inside(self, command: list[str]) -> bytes:
+    async def _run_inside(self, command: list[str], expected: bytes) -> bytes:
         try:
-            return await self.commands.plain(command)
+            found = await self.commands.plain(command)
+            if expected in found or not self._pids_limit:
+                return found
         except SandboxBroken:
             if self.ended.done() or not self._pids_limit:
                 raise

@@ -14,8 +14,8 @@ from termarena.core.errors import EngineError, NotFound, SandboxBroken, SandboxF
 from termarena.sandbox.contract import TIMEOUT_STATUS, ExecResult
 from termarena.sandbox.docker.client import Request
 from termarena.sandbox.docker.local import until_readable, wait_status
-from termarena.sandbox.docker.output import Channel, EndMark, frames
-from termarena.sandbox.docker.scripts import GATE, mark_bytes
+from termarena.sandbox.docker.output import Channel, EndMark, Leftover, frames
+from termarena.sandbox.docker.scripts import GATE, coded_words, mark_bytes
 from termarena.sandbox.docker.users import ROOT
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Running:
     pidfd: int = -1
     host_pid: int = 0
     end_mark: EndMark | None = None
+    leftover: Leftover | None = None
     first: bytes = b""
     """Output that came with the gate's word."""
 
@@ -99,7 +100,7 @@ class Commands:
         number = next(self._numbers)
         mark = mark_bytes(number)
         unset = " ".join(name for name in ("OLDPWD", "HOSTNAME") if name not in order.env) or "OLDPWD"
-        gate = ["/bin/sh", "-c", GATE, "sh", str(mark >> 10), order.cwd, order.cwd_else, unset, *order.argv]
+        gate = ["/bin/sh", "-c", GATE, "sh", str(mark >> 10), order.cwd, order.cwd_else, unset, *coded_words(order.argv)]
         exec_id = await self._create(gate, order, tty=tty)
         stream = await self._start(exec_id, tty=tty)
         try:
@@ -177,6 +178,7 @@ class Commands:
             running.pidfd = os.pidfd_open(running.host_pid)
             if not tty:
                 running.end_mark = EndMark(running.host_pid)
+                running.leftover = Leftover(running.host_pid)
 
     # Running.
 
@@ -199,12 +201,14 @@ class Commands:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
             await asyncio.shield(running.stream.close())
+            if running.leftover is not None:
+                running.leftover.close()
             raise
         finally:
             feeding.cancel()
             running.close()
             container.exits.pop(running.exec_id, None)
-        self._keep_draining(reading, running.stream)
+        self._keep_draining(reading, running.stream, running.leftover)
         killed = await self._memory_killed(status, oom_before, words_before)
         return ExecResult(
             exit_status=TIMEOUT_STATUS if timed_out else status.code,
@@ -287,11 +291,15 @@ class Commands:
                 await asyncio.wait_for(container.oom_word.wait(), OOM_WORD_S)
         return container.oom_kills > words_before
 
-    def _keep_draining(self, reading: asyncio.Task[None], stream: Stream) -> None:
+    def _keep_draining(self, reading: asyncio.Task[None], stream: Stream, leftover: Leftover | None) -> None:
         async def drain() -> None:
             try:
                 await reading
+                if leftover is not None:
+                    await leftover.drain()
             finally:
+                if leftover is not None:
+                    leftover.close()
                 await asyncio.shield(stream.close())
 
         self.attend_to(drain())

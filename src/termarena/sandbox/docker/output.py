@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.docker.streams import Stream
 
-__all__ = ["Channel", "EndMark", "frames"]
+__all__ = ["Channel", "EndMark", "Leftover", "frames"]
 
 HEADER: Final = 8
 
@@ -125,6 +125,48 @@ class EndMark:
                 else:
                     break
         self.close()
+
+    def close(self) -> None:
+        """Let go of the pipes."""
+        for fd in self._fds:
+            os.close(fd)
+        self._fds.clear()
+
+
+class Leftover:
+    """Our own reading ends of a command's outputs, for daemons that go on writing when the engine has stopped reading.
+
+    An engine closes the outputs two seconds after the command's end; the next word would kill the daemon.
+    """
+
+    def __init__(self, host_pid: int) -> None:
+        """Raises `OSError` when the process has gone."""
+        self._fds: list[int] = []
+        try:
+            for number in (1, 2):
+                path = f"/proc/{host_pid}/fd/{number}"
+                self._fds.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY))
+        except OSError:
+            self.close()
+            raise
+
+    async def drain(self) -> None:
+        """Read and throw away until nobody can write any more; only when the engine reads no longer."""
+        await asyncio.gather(*(self._drain(fd) for fd in self._fds))
+
+    async def _drain(self, fd: int) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                if not os.read(fd, 1 << 16):
+                    return
+            except BlockingIOError:
+                ready = loop.create_future()
+                loop.add_reader(fd, ready.set_result, None)
+                try:
+                    await ready
+                finally:
+                    loop.remove_reader(fd)
 
     def close(self) -> None:
         """Let go of the pipes."""

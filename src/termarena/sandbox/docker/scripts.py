@@ -6,9 +6,10 @@ new session and a double fork keep it, so that a timeout finds every process the
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
-__all__ = ["GATE", "KEEPER", "KILL", "LIMIT_KB", "SCAN", "mark_bytes"]
+__all__ = ["GATE", "KEEPER", "KILL", "LIMIT_KB", "SCAN", "coded_words", "mark_bytes"]
 
 LIMIT_KB: Final = 8192
 """The container's limit of locked memory, Linux's default; a mark lies below it."""
@@ -19,11 +20,14 @@ KEEPER: Final = "while :; do read -r _ || exit; done"
 
 GATE: Final = (
     'ulimit -S -l "$1" 2>/dev/null; cd "$2" 2>/dev/null || cd "${3:-/dev/null/}" 2>/dev/null || { echo "!cwd" >&2; exit 125; };'
-    ' unset $4; shift 4; echo "!pid $$" >&2; read -r _; exec "$@"'
+    ' unset $4; coded=$5; shift 5; [ "$coded" ] && { left=$#; while [ $left != 0 ]; do'
+    ' word=$(printf "%b." "$1"); word=${word%.}; shift; set -- "$@" "$word"; left=$((left - 1)); done; };'
+    ' echo "!pid $$" >&2; read -r _; exec "$@"'
 )
-"""Mark in kB, folder, folder instead (none: refuse), names to unset, then the command.
+"""Mark in kB, folder, folder instead (none: refuse), names to unset, whether the words are coded, then the command.
 
-It tells its number and begins when a line has come on its input.
+It tells its number and begins when a line has come on its input. JSON has no words that are not UTF-8, so those come
+in `printf`'s octal.
 """
 
 _EACH: Final = """
@@ -71,14 +75,23 @@ count=0
   kill -$1 $pid 2>/dev/null && count=$((count + 1))
 done
 }
-if [ "$first" = TERM ]; then hit TERM; echo $count; exit; fi
 total=0
 while hit STOP; [ $count != 0 ]; do total=$((total + count)); done
+if [ "$first" = TERM ]; then hit TERM; hit CONT; echo $total; exit; fi
 while hit KILL; [ $count != 0 ]; do :; done
 echo $total
 """
 )
 """Mark or `all`, the keeper's number, TERM or KILL: what is to die is stopped first, so that nothing forks away."""
+
+
+def coded_words(words: tuple[str, ...]) -> list[str]:
+    """The flag for the gate and the words, coded where one of them is not UTF-8."""
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError:
+        return ["1", *("".join(f"\\0{byte:03o}" for byte in os.fsencode(word)) for word in words)]
+    return ["", *words]
 
 
 def mark_bytes(number: int) -> int:
