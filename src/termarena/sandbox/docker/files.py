@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import errno
-import io
 import json
 import os
 import posixpath
@@ -147,13 +146,26 @@ class Files:
                 async with self.opened(path, operation="read") as body:
                     node = _node(body)
                     if not node.link:
-                        return await _content(body, node, asked, max_bytes)
+                        _check_readable(node, asked, max_bytes)
+                        return await self._content(body, path, asked, max_bytes)
                     path = node.link
             except SandboxFileError as error:
                 if error.path == asked:
                     raise
                 raise SandboxFileError("read", asked, problem=str(error.args[0]), errno=error.errno) from error
         raise SandboxFileError("read", asked, problem=os.strerror(errno.ELOOP), errno=errno.ELOOP)
+
+    async def _content(self, body: Body, path: str, asked: str, max_bytes: int) -> bytes:
+        name = posixpath.basename(path)
+        content = await in_thread(body, lambda fd: _find_member(fd, name, max_bytes))
+        if content is None:
+            # An engine sends nothing for a name that is not UTF-8, but everything for its folder.
+            async with self.opened(posixpath.dirname(path), operation="read") as folder:
+                wanted = posixpath.join(posixpath.basename(posixpath.dirname(path)), name)
+                content = await in_thread(folder, lambda fd: _find_member(fd, wanted, max_bytes))
+        if content is None:
+            raise SandboxFileError("read", asked, problem="it changed while it was read", errno=errno.EINVAL)
+        return content
 
     async def extract(self, path: str, pieces: AsyncIterator[bytes] | bytes, *, operation: str) -> None:
         """Unpack an archive into an existing folder of the container."""
@@ -229,7 +241,7 @@ def _node(body: Body) -> Node:
     return Node(int(told["mode"]), int(told["size"]), str(told.get("linkTarget") or ""))
 
 
-async def _content(body: Body, node: Node, path: str, max_bytes: int) -> bytes:
+def _check_readable(node: Node, path: str, max_bytes: int) -> None:
     if node.is_folder:
         raise SandboxFileError("read", path, problem=os.strerror(errno.EISDIR), errno=errno.EISDIR)
     if not node.is_file:
@@ -237,15 +249,19 @@ async def _content(body: Body, node: Node, path: str, max_bytes: int) -> bytes:
     if node.size > max_bytes:
         problem = f"{node.size} bytes are more than {max_bytes}"
         raise SandboxFileError("read", path, problem=problem, errno=errno.EFBIG)
-    archive = await body.all()
-    reader = tar.Reader(io.BytesIO(archive))
-    member = next(iter(reader))
-    if member.kind != "file" or member.size > max_bytes:
-        raise SandboxFileError("read", path, problem="it changed while it was read", errno=errno.EINVAL)
-    parts = []
-    while chunk := reader.chunk():
-        parts.append(chunk)
-    return b"".join(parts)
+
+
+def _find_member(fd: int, name: str, max_bytes: int) -> bytes | None:
+    """The content of the file with this name; None where the archive has no such file."""
+    with os.fdopen(fd, "rb", 1 << 18) as archive:
+        reader = tar.Reader(archive)
+        for member in reader:
+            if member.name == name and member.kind == "file" and member.size <= max_bytes:
+                parts = []
+                while chunk := reader.chunk():
+                    parts.append(chunk)
+                return b"".join(parts)
+    return None
 
 
 async def _pieces(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
