@@ -39,6 +39,7 @@ class Container:
         self.exits: dict[str, asyncio.Future[int]] = {}
         self.oom_kills = 0
         self.oom_word = asyncio.Event()
+        self.health_word = asyncio.Event()
         self.commands = Commands(self)
         self.files = Files(self.engine, container_id, name)
         self.census: Census = InnerCensus(name, self._run_inside, has_keeper=True)
@@ -73,7 +74,10 @@ class Container:
         elif action == "oom":
             self.oom_kills += 1
             self.oom_word.set()
+        elif action.startswith("health_status"):
+            self.health_word.set()
         elif action == "die":
+            self.health_word.set()
             self.end(f"its container ended with status {attributes.get('exitCode', 'unknown')}")
         elif action == "engine-gone":
             self.end("its engine does not answer any more")

@@ -89,6 +89,11 @@ class DockerDriver:
         return self._address
 
     @property
+    def allows_local(self) -> bool:
+        """Whether containers of this machine are touched through the kernel."""
+        return self._allow_local
+
+    @property
     def reaper_pid(self) -> int | None:
         """The process that cleans up after us; None before the first start."""
         return self._reaper.pid if self._reaper is not None else None
@@ -185,8 +190,10 @@ class DockerDriver:
             if root.kind == "compose":
                 from termarena.sandbox.docker.compose import composed  # noqa: PLC0415 - it imports this module's parts
 
-                async with composed(self, hub, spec, root) as box, self._networked(box, spec):
-                    yield box
+                snapshot = None if isinstance(what, SandboxSpec) else what
+                async with composed(self, hub, spec, root, snapshot=snapshot) as box:
+                    async with self._timed(box, spec.limits), self._networked(box, spec):
+                        yield box
                 return
             base = await self._prepare(hub, root)
             box = await self._make(hub, spec, await self._origin(hub, spec, base, what))

@@ -109,7 +109,11 @@ class NamespaceDriver:
 
     def _check(self, spec: SandboxSpec) -> None:
         capabilities = self.capabilities()
-        for feature in sorted(spec.requires - capabilities.features):
+        needed = {"dockerfile": Feature.BUILD, "compose": Feature.SERVICES}.get(spec.root.kind)
+        if spec.root.kind == "image":
+            why = "it pulls no images; use --driver docker, or give a root file system or what `docker save` wrote"
+            raise CapabilityMissing(f"the image {spec.root.image}", driver=self.name, why=why)
+        for feature in sorted((spec.requires | {needed} if needed else spec.requires) - capabilities.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
         if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
             raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
