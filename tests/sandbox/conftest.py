@@ -22,9 +22,7 @@ def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-PARAMETERS = [
-    pytest.param(name, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else []) for name in DRIVERS
-]
+PARAMETERS = [pytest.param(name, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else []) for name in DRIVERS]
 
 
 @pytest.fixture(scope="session", params=PARAMETERS)

@@ -129,4 +129,3 @@ def ssh_engine(folder: Path) -> Iterator[Address]:
         until_listening(port, process)
         user = os.environ.get("USER", "root")
         yield Address("ssh", f"{user}@127.0.0.1", port, ssh_options=("-F", str(folder / "ssh_config")))
-

@@ -10,7 +10,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from sandbox.support import CONFORMANCE_ROOT
-
 from termarena.core.errors import SandboxError
 from termarena.sandbox import SandboxSpec
 from termarena.sandbox.docker import DockerDriver
@@ -30,11 +29,13 @@ async def _restless(driver: DockerDriver) -> None:
 
 
 async def _main() -> None:
-    async with DockerDriver(home=Path(sys.argv[1]), default_root=CONFORMANCE_ROOT) as driver:
-        async with driver.start(SandboxSpec()):
-            sys.stdout.write(f"{driver.reaper_pid}\n")
-            sys.stdout.flush()
-            await asyncio.gather(*(_restless(driver) for _ in range(2)))
+    async with (
+        DockerDriver(home=Path(sys.argv[1]), default_root=CONFORMANCE_ROOT) as driver,
+        driver.start(SandboxSpec()),
+    ):
+        sys.stdout.write(f"{driver.reaper_pid}\n")
+        sys.stdout.flush()
+        await asyncio.gather(*(_restless(driver) for _ in range(2)))
 
 
 asyncio.run(_main())

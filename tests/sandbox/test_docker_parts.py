@@ -148,52 +148,60 @@ async def test_build_is_kept_until_the_context_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("allow_local", [True, False], ids=["near", "far"])
 async def test_image_with_nothing_but_a_shell(tmp_path: Path, *, allow_local: bool) -> None:
     root = Root(kind="archive", path=shell_only_archive(tmp_path / "sh.tar"))
-    async with DockerDriver(home=tmp_path, allow_local=allow_local) as driver:
-        async with driver.start(SandboxSpec(root=root)) as box:
-            done = await box.exec(["/bin/sh", "-c", "read x; echo got $x; exit 4"], stdin=b"word\n")
-            assert (done.stdout, done.exit_status) == (b"got word\n", 4)
-            slow = await box.exec(["/bin/sh", "-c", "echo begun; while :; do :; done"], timeout_s=0.5)
-            assert (slow.stdout, slow.timed_out, slow.exit_status) == (b"begun\n", True, 124)
-            assert await box.processes() == ()
-            await box.write("/deep/er/file", b"content")
-            assert await box.read("/deep/er/file") == b"content"
-            assert (await box.diff()).of("added") == ("/deep", "/deep/er", "/deep/er/file")
-            pty = await box.open_pty(["/bin/sh", "-c", "exit 6"])
-            assert (await pty.wait()).exit_status == 6
-            pty.close()
+    async with (
+        DockerDriver(home=tmp_path, allow_local=allow_local) as driver,
+        driver.start(SandboxSpec(root=root)) as box,
+    ):
+        done = await box.exec(["/bin/sh", "-c", "read x; echo got $x; exit 4"], stdin=b"word\n")
+        assert (done.stdout, done.exit_status) == (b"got word\n", 4)
+        slow = await box.exec(["/bin/sh", "-c", "echo begun; while :; do :; done"], timeout_s=0.5)
+        assert (slow.stdout, slow.timed_out, slow.exit_status) == (b"begun\n", True, 124)
+        assert await box.processes() == ()
+        await box.write("/deep/er/file", b"content")
+        assert await box.read("/deep/er/file") == b"content"
+        assert (await box.diff()).of("added") == ("/deep", "/deep/er", "/deep/er/file")
+        pty = await box.open_pty(["/bin/sh", "-c", "exit 6"])
+        assert (await pty.wait()).exit_status == 6
+        pty.close()
     assert left_over(tmp_path) == []
 
 
 @needs_docker
 async def test_stop_does_not_wait_for_what_ignores_it(tmp_path: Path) -> None:
-    async with DockerDriver(home=tmp_path, default_root=CONFORMANCE_ROOT) as driver:
-        async with driver.start(SandboxSpec()) as box:
-            await box.exec(["sh", "-c", "(trap '' TERM INT HUP; while :; do sleep 1; done) >/dev/null 2>&1 &"])
-            began = time.monotonic()
-            await box.stop()
-            assert time.monotonic() - began < 5
+    async with (
+        DockerDriver(home=tmp_path, default_root=CONFORMANCE_ROOT) as driver,
+        driver.start(SandboxSpec()) as box,
+    ):
+        await box.exec(["sh", "-c", "(trap '' TERM INT HUP; while :; do sleep 1; done) >/dev/null 2>&1 &"])
+        began = time.monotonic()
+        await box.stop()
+        assert time.monotonic() - began < 5
 
 
 @needs_docker
 async def test_container_removed_behind_our_back(tmp_path: Path) -> None:
     from termarena.sandbox.docker.sweeping import ask  # noqa: PLC0415 - only here
 
-    async with DockerDriver(home=tmp_path, default_root=CONFORMANCE_ROOT) as driver:
-        async with driver.start(SandboxSpec()) as box:
-            sleeping = asyncio.create_task(box.exec(["sleep", "60"]))
-            while not await box.processes():
-                pass
-            await asyncio.to_thread(ask, driver.address, "DELETE", f"/containers/{box.container.id}", force=1)
-            with pytest.raises(Exception, match="gone"):
-                await sleeping
-            assert not box.is_alive
+    async with (
+        DockerDriver(home=tmp_path, default_root=CONFORMANCE_ROOT) as driver,
+        driver.start(SandboxSpec()) as box,
+    ):
+        sleeping = asyncio.create_task(box.exec(["sleep", "60"]))
+        while not await box.processes():
+            pass
+        await asyncio.to_thread(ask, driver.address, "DELETE", f"/containers/{box.container.id}", force=1)
+        with pytest.raises(Exception, match="gone"):
+            await sleeping
+        assert not box.is_alive
 
 
 @needs_docker
 async def test_labels_tell_whose_it_is(tmp_path: Path) -> None:
-    async with DockerDriver(home=tmp_path, default_root=CONFORMANCE_ROOT, run_id="run-7") as driver:
-        async with driver.start(SandboxSpec()) as box:
-            told = (await box.container.engine.call("GET", f"/containers/{box.container.id}/json")).json()
+    async with (
+        DockerDriver(home=tmp_path, default_root=CONFORMANCE_ROOT, run_id="run-7") as driver,
+        driver.start(SandboxSpec()) as box,
+    ):
+        told = (await box.container.engine.call("GET", f"/containers/{box.container.id}/json")).json()
     own = told["Config"]["Labels"]
     assert own["termarena.sandbox"] == box.id
     assert own["termarena.pid"] == str(os.getpid())

@@ -126,7 +126,10 @@ def _dial_ssh(address: Address) -> Dialled:
     try:
         with theirs:
             process = subprocess.Popen(  # noqa: S603 - the user's own ssh; the address is one word
-                [*command, "docker", "system", "dial-stdio"], stdin=theirs, stdout=theirs, stderr=complaints
+                [*command, "docker", "system", "dial-stdio"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=complaints,
             )
     except BaseException:
         ours.close()

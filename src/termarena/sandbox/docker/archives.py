@@ -65,7 +65,7 @@ def _add(path: Path, name: str, out: IO[bytes], *, packing: Packing, links: dict
     if kind == stat.S_IFDIR:
         member = tar.Member(name, "folder", found)
     elif kind == stat.S_IFLNK:
-        member = tar.Member(name, "symlink", found, target=os.readlink(path))
+        member = tar.Member(name, "symlink", found, target=str(path.readlink()))
     elif kind == stat.S_IFREG and earlier is not None:
         member = tar.Member(name, "link", found, target=earlier)
     elif kind == stat.S_IFREG:

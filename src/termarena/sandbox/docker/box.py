@@ -20,7 +20,7 @@ from termarena.sandbox.contract import (
     Snapshot,
     TreeReport,
 )
-from termarena.sandbox.docker import users
+from termarena.sandbox.docker import labels, users
 from termarena.sandbox.docker.census import Everyone
 from termarena.sandbox.docker.changes import Rows, compare, parse_rows
 from termarena.sandbox.docker.execs import Order
@@ -124,9 +124,7 @@ class DockerSandbox:
         who = await self.identity(user)
         asked = cwd or self._spec.workdir
         place = asked or self._origin.base.workdir or who.home
-        return Order(
-            words, who, place, "" if asked else "/", {**who.environment(), **self._env, **(env or {})}
-        )
+        return Order(words, who, place, "" if asked else "/", {**who.environment(), **self._env, **(env or {})})
 
     async def exec(  # noqa: PLR0913 - the words of the contract
         self,
@@ -141,9 +139,7 @@ class DockerSandbox:
     ) -> ExecResult:
         """See the contract."""
         order = await self._order(argv, user=user, cwd=cwd, env=env)
-        return await self.container.commands.run(
-            order, stdin=stdin, timeout_s=timeout_s, keep_bytes=max_output_bytes
-        )
+        return await self.container.commands.run(order, stdin=stdin, timeout_s=timeout_s, keep_bytes=max_output_bytes)
 
     async def open_pty(
         self,
@@ -217,7 +213,9 @@ class DockerSandbox:
     async def _rows(self) -> Rows:
         self._check_alive()
         try:
-            return parse_rows((await self.container.engine.call("GET", f"/containers/{self.container.id}/changes")).json())
+            return parse_rows(
+                (await self.container.engine.call("GET", f"/containers/{self.container.id}/changes")).json()
+            )
         except EngineError as error:
             raise SandboxBroken(self._id, error.problem) from error
 
@@ -227,7 +225,9 @@ class DockerSandbox:
         name = f"{REPOSITORY}:{secrets.token_hex(10)}"
         query = commit_query(self.container.id, name)
         try:
-            await self.container.engine.call("POST", "/commit", query=query, json={})
+            # It outlives the sandbox, and must not go with what carries the sandbox's own label.
+            config = {"Labels": {labels.SANDBOX: f"{self._id}.snapshot"}}
+            await self.container.engine.call("POST", "/commit", query=query, json=config)
         except EngineError as error:
             raise SandboxBroken(self._id, f"its state could not be kept: {error.problem}") from error
         origin = self._origin

@@ -22,15 +22,20 @@ PASSES: Final = 200
 class Group(Protocol):
     """Which processes: those with a mark, their descendants and their session; or all."""
 
-    mark: int | None
-    leader: int
+    @property
+    def mark(self) -> int | None:
+        """The soft limit that marks them; None for all."""
+
+    @property
+    def leader(self) -> int:
+        """The number inside of the process that began it."""
 
 
 class Everyone:
     """All but process 1 and the keeper."""
 
-    mark = None
-    leader = 0
+    mark: int | None = None
+    leader: int = 0
 
 
 class Census(Protocol):

@@ -86,9 +86,8 @@ async def compare(now: Files, before: Files, rows: Rows, *, may_touch: bool = Tr
 
     async def both(path: str, *, whole: bool) -> list[Change]:
         async with limit:
-            return _differences(
-                path, await _look(now, path, whole=whole), await _look(before, path, whole=whole), may_touch=may_touch
-            )
+            there = await _look(now, path, whole=whole)
+            return _differences(there, await _look(before, path, whole=whole), may_touch=may_touch)
 
     jobs = [both(path, whole=True) for path in trees] + [both(path, whole=False) for path in singles]
     found = {change.path: change for changes in await asyncio.gather(*jobs) for change in changes}
@@ -131,13 +130,15 @@ def _folders_of(path: str) -> Iterable[str]:
         yield path
 
 
-def _differences(path: str, now: dict[str, Entry], before: dict[str, Entry], *, may_touch: bool) -> list[Change]:
+def _differences(now: dict[str, Entry], before: dict[str, Entry], *, may_touch: bool) -> list[Change]:
     found = []
     for name, entry in now.items():
         earlier = before.get(name)
         change = "added" if earlier is None else entry.change_from(earlier)
-        is_touched = change == "metadata" and earlier is not None and (
-            (entry.mode, entry.uid, entry.gid) == (earlier.mode, earlier.uid, earlier.gid)
+        is_touched = (
+            change == "metadata"
+            and earlier is not None
+            and ((entry.mode, entry.uid, entry.gid) == (earlier.mode, earlier.uid, earlier.gid))
         )
         if change != "same" and (may_touch or not is_touched):
             found.append(_change(name, change, entry))

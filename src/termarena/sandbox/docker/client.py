@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -42,7 +43,9 @@ class Request:
     def head(self) -> bytes:
         """The request line and headers."""
         pairs = {key: _query_value(value) for key, value in self.query.items() if value is not None}
-        target = API + quote(self.path, safe="/:@") + ("?" + urlencode(pairs, errors="surrogateescape") if pairs else "")
+        target = (
+            API + quote(self.path, safe="/:@") + ("?" + urlencode(pairs, errors="surrogateescape") if pairs else "")
+        )
         lines = [f"{self.method} {target} HTTP/1.1", "Host: docker", *(f"{k}: {v}" for k, v in self.headers.items())]
         if self.json is not None:
             lines.append("Content-Type: application/json")
@@ -211,28 +214,29 @@ class Engine:
                 await stream.close()
                 stream = await connect(self.address)
                 body = await self._exchange(stream, request)
-            if body is None:
-                raise ConnectionError(stream.complaint() or "the connection was closed without an answer")
-            stream.was_used = True
-            if body.status >= REFUSED_FROM:
-                raise EngineError(str(self.address), _problem(await body.all()), status=body.status)
+            return stream, await self._checked(stream, body)
         except BaseException as error:
             await asyncio.shield(stream.close())
             if isinstance(error, OSError | ValueError) and not isinstance(error, EngineError):
                 raise self._broken(error) from error
             raise
-        return stream, body
+
+    async def _checked(self, stream: Stream, body: Body | None) -> Body:
+        if body is None:
+            raise ConnectionError(stream.complaint() or "the connection was closed without an answer")
+        stream.was_used = True
+        if body.status >= REFUSED_FROM:
+            raise EngineError(str(self.address), _problem(await body.all()), status=body.status)
+        return body
 
     def _broken(self, error: Exception) -> EngineError:
         return EngineError(str(self.address), str(error) or type(error).__name__, hint=ADVICE)
 
     async def _exchange(self, stream: Stream, request: Request) -> Body | None:
         """Send and read the head of the answer; None when the connection was closed instead."""
-        try:
+        # An engine that refuses early closes its ear, but says why.
+        with contextlib.suppress(OSError):
             await _send(stream, request)
-        except OSError:
-            # An engine that refuses early says why before it closes.
-            pass
         head = b"HTTP/1.1 100"
         while head.startswith(b"HTTP/1.1 100"):
             try:

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from termarena.core.errors import BuildError, CapabilityMissing, EngineError, ImageError, SandboxBroken, SandboxStartError
+from termarena.core.errors import (
+    BuildError,
+    CapabilityMissing,
+    EngineError,
+    ImageError,
+    SandboxBroken,
+    SandboxStartError,
+)
 from termarena.sandbox.docker import labels
 from termarena.sandbox.docker.box import DockerSandbox, Origin
 from termarena.sandbox.docker.changes import Rows
@@ -107,7 +114,12 @@ async def _program(env: Mapping[str, str]) -> list[str]:
     """The command that is Compose here; raises `CapabilityMissing`."""
     if shutil.which("docker") is not None:
         process = await asyncio.create_subprocess_exec(
-            "docker", "compose", "version", stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, env=env
+            "docker",
+            "compose",
+            "version",
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=env,
         )
         if await process.wait() == 0:
             return ["docker", "compose"]
@@ -151,10 +163,8 @@ async def composed(
         await asyncio.shield(_remove(driver.address, sandbox_id))
 
 
-async def _up(
-    address: Address, spec: SandboxSpec, root: Root, tags: dict[str, str], snapshot: Snapshot | None
-) -> None:
-    path = Path(str(root.path)).absolute()
+async def _up(address: Address, spec: SandboxSpec, root: Root, tags: dict[str, str], snapshot: Snapshot | None) -> None:
+    path = Path(str(root.path))
     image = snapshot.image if isinstance(snapshot, DockerSnapshot) else None
     document = rewrite(_load(path), spec, service=root.service, tags=tags, source=str(path), image=image)
     env = _environment(address, spec)
@@ -162,7 +172,7 @@ async def _up(
     with tempfile.TemporaryDirectory(prefix="termarena-compose-") as folder:
         file = Path(folder) / "compose.yaml"
         file.write_text(yaml.safe_dump(document, sort_keys=True))
-        place = ["-p", tags[labels.SANDBOX], "-f", str(file), "--project-directory", str(path.parent)]
+        place = ["-p", tags[labels.SANDBOX], "-f", str(file), "--project-directory", str(path.parent.absolute())]
         process = await asyncio.create_subprocess_exec(
             *program, *place, "up", "-d",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=env,
@@ -244,5 +254,3 @@ async def _until_healthy(main: ComposeSandbox) -> None:
                 tail = (await main.logs(name)).decode(errors="replace")[-TAIL_CHARACTERS:] if name else ""
                 raise SandboxStartError(f"the service {name or 'main'} is {health}", hint=tail or "see its healthcheck")
             await container.health_word.wait()
-
-

@@ -19,7 +19,7 @@ REACHES_OUT: Final = ("privileged", "network_mode", "pid", "ipc", "userns_mode",
 OWN_PROCESSES: Final = 2
 
 
-def rewrite(  # noqa: PLR0913 - each says one thing about the result
+def rewrite(
     document: dict[str, Any],
     spec: SandboxSpec,
     *,

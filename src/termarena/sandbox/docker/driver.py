@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import secrets
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -51,7 +49,7 @@ NO_STORAGE_LIMIT: Final = ("storage-opt", "storage opt", "pquota", "project quot
 class DockerDriver:
     """See `termarena.sandbox.contract.Driver`."""
 
-    def __init__(  # noqa: PLR0913 - each a choice of its own
+    def __init__(
         self,
         *,
         engine: Address | None = None,
@@ -130,8 +128,8 @@ class DockerDriver:
             )
         return tuple(found[name] for name in sorted(found))
 
-    def _ours(self) -> list[dict[str, Any]]:
-        return containers_with(self.address, labels.SANDBOX, f"{labels.HOME}={self._harness.home}")
+    def _ours(self) -> tuple[dict[str, Any], ...]:
+        return tuple(containers_with(self.address, labels.SANDBOX, f"{labels.HOME}={self._harness.home}"))
 
     def sweep(self) -> int:
         """See the contract; raises `EngineError`."""
@@ -191,9 +189,12 @@ class DockerDriver:
                 from termarena.sandbox.docker.compose import composed  # noqa: PLC0415 - it imports this module's parts
 
                 snapshot = None if isinstance(what, SandboxSpec) else what
-                async with composed(self, hub, spec, root, snapshot=snapshot) as box:
-                    async with self._timed(box, spec.limits), self._networked(box, spec):
-                        yield box
+                async with (
+                    composed(self, hub, spec, root, snapshot=snapshot) as main,
+                    self._timed(main, spec.limits),
+                    self._networked(main, spec),
+                ):
+                    yield main
                 return
             base = await self._prepare(hub, root)
             box = await self._make(hub, spec, await self._origin(hub, spec, base, what))

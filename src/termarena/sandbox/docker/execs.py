@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -100,7 +101,17 @@ class Commands:
         number = next(self._numbers)
         mark = mark_bytes(number)
         unset = " ".join(name for name in ("OLDPWD", "HOSTNAME") if name not in order.env) or "OLDPWD"
-        gate = ["/bin/sh", "-c", GATE, "sh", str(mark >> 10), order.cwd, order.cwd_else, unset, *coded_words(order.argv)]
+        gate = [
+            "/bin/sh",
+            "-c",
+            GATE,
+            "sh",
+            str(mark >> 10),
+            order.cwd,
+            order.cwd_else,
+            unset,
+            *coded_words(order.argv),
+        ]
         exec_id = await self._create(gate, order, tty=tty)
         stream = await self._start(exec_id, tty=tty)
         try:
@@ -266,9 +277,23 @@ class Commands:
         if channels is not None:
             read = asyncio.gather(*(channel.ended.wait() for channel in channels.values()))
             await self._unless_ended(read)
-        if raw is not None:
-            return Status.from_wait(raw)
-        return Status.from_code(exit_told.result())
+        status = Status.from_wait(raw) if raw is not None else Status.from_code(exit_told.result())
+        if status.signal == signal.SIGKILL:
+            await self._check_alive()
+        return status
+
+    async def _check_alive(self) -> None:
+        """A command killed with its whole container tells nothing: raise `SandboxBroken`."""
+        container = self._container
+        if container.local is not None:
+            is_ending = container.local.is_ending()
+        else:
+            told = await self._call("GET", f"/containers/{container.id}/json")
+            is_ending = not told["State"]["Running"]
+        if is_ending:
+            container.end("its container was killed")
+        if container.ended.done():
+            raise SandboxBroken(container.name, container.ended.result())
 
     async def _unless_ended(self, awaited: asyncio.Future[Any]) -> None:
         """Wait for something, or for the container's end."""

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import EngineError, SandboxBroken, SandboxFileError
 from termarena.sandbox.contract import TreeReport
-from termarena.sandbox.docker.archives import Packing, end_of_archive, file_member, folder_member, from_thread, in_thread, pack
+from termarena.sandbox.docker.archives import (
+    Packing,
+    end_of_archive,
+    file_member,
+    folder_member,
+    from_thread,
+    in_thread,
+    pack,
+)
 from termarena.sandbox.docker.client import Request
 from termarena.sandbox.namespace import trees
 from termarena.sandbox.namespace.inside import tar
@@ -210,7 +218,7 @@ class Files:
 
     async def put_tree(self, source: Path, target: str, *, owner: tuple[int, int]) -> TreeReport:
         """See the contract."""
-        if not source.is_dir():
+        if not await asyncio.to_thread(source.is_dir):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
         await self.make_folder(target, owner=owner)
         packing = Packing(owner=owner)
@@ -229,7 +237,7 @@ class Files:
             except OSError as error:
                 if error.errno != errno.EFBIG:
                     raise
-                raise SandboxFileError("get_tree", source, problem=error.strerror, errno=errno.EFBIG) from error
+                raise SandboxFileError("get_tree", source, problem=error.args[1], errno=errno.EFBIG) from error
 
 
 def _words(error: SandboxFileError) -> str:

@@ -12,15 +12,17 @@ import ctypes
 import fcntl
 import os
 import select
-import signal
 import socket
 import struct
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxStartError
+
+if TYPE_CHECKING:
+    import signal
 
 __all__ = ["Local", "Seen", "find_local", "wait_status"]
 
@@ -29,6 +31,8 @@ PIDFD_GET_INFO: Final = (3 << 30) | (64 << 16) | (0xFF << 8) | 11
 PIDFD_INFO_EXIT: Final = 8
 INFO_BYTES: Final = 64
 EXIT_CODE_AT: Final = 60
+FLAGS_FIELD: Final = 6
+PF_EXITING: Final = 4
 REAP_TIMEOUT_MS: Final = 2000
 
 
@@ -52,7 +56,7 @@ class Local:
     def __init__(self, host_pid: int) -> None:
         """`host_pid` is the container's process 1 as this machine numbers it."""
         self.host_pid = host_pid
-        self._namespace = os.readlink(f"/proc/{host_pid}/ns/pid")
+        self._namespace = os.readlink(f"/proc/{host_pid}/ns/pid")  # noqa: PTH115 - a name of the kernel, not a path
         self._oom_file, self._oom_key = _oom_file(host_pid)
 
     def processes(self) -> list[Seen]:
@@ -61,9 +65,17 @@ class Local:
         for entry in os.scandir("/proc"):
             if entry.name.isdecimal():
                 with contextlib.suppress(OSError, ValueError, IndexError):
-                    if os.readlink(f"/proc/{entry.name}/ns/pid") == self._namespace:
+                    if os.readlink(f"/proc/{entry.name}/ns/pid") == self._namespace:  # noqa: PTH115 - as above
                         found.append(_look_at(int(entry.name)))
         return sorted(found, key=lambda seen: seen.pid)
+
+    def is_ending(self) -> bool:
+        """Whether process 1 is about to end, or has: then every process of the container is killed."""
+        try:
+            stat = Path(f"/proc/{self.host_pid}/stat").read_text(errors="replace")
+        except OSError:
+            return True
+        return bool(int(stat.rpartition(") ")[2].split()[FLAGS_FIELD]) & PF_EXITING)
 
     def find(self, pid: int) -> int:
         """The number on this machine of a process by its number inside; 0 for none."""
@@ -153,7 +165,7 @@ def _listen_inside(host_pid: int, port: int, made: list[socket.socket | OSError]
             libc = ctypes.CDLL(None, use_errno=True)
             if libc.setns(fd, CLONE_NEWNET) != 0:
                 number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number))  # noqa: TRY301 - told through the list
+                raise OSError(number, os.strerror(number))
         finally:
             os.close(fd)
         made.append(socket.create_server(("127.0.0.1", port)))

@@ -11,12 +11,14 @@ import contextlib
 import os
 import time
 import tty
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import EngineError, SandboxBroken
 from termarena.sandbox.contract import ExecResult
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from termarena.sandbox.docker.container import Container
     from termarena.sandbox.docker.execs import Running
 
@@ -51,8 +53,8 @@ class DockerPty:
         await self._running.stream.send(b"\n")
         self._spawn(self._type())
 
-    def _spawn(self, job: object) -> None:
-        task = asyncio.create_task(job)  # type: ignore[arg-type]  # a coroutine
+    def _spawn(self, job: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(job)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

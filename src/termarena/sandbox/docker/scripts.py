@@ -19,7 +19,8 @@ KEEPER: Final = "while :; do read -r _ || exit; done"
 """The container's own command: it waits for a word on an input that never ends."""
 
 GATE: Final = (
-    'ulimit -S -l "$1" 2>/dev/null; cd "$2" 2>/dev/null || cd "${3:-/dev/null/}" 2>/dev/null || { echo "!cwd" >&2; exit 125; };'
+    'ulimit -S -l "$1" 2>/dev/null; cd "$2" 2>/dev/null || cd "${3:-/dev/null/}" 2>/dev/null ||'
+    ' { echo "!cwd" >&2; exit 125; };'
     ' unset $4; coded=$5; shift 5; [ "$coded" ] && { left=$#; while [ $left != 0 ]; do'
     ' word=$(printf "%b." "$1"); word=${word%.}; shift; set -- "$@" "$word"; left=$((left - 1)); done; };'
     ' echo "!pid $$" >&2; read -r _; exec "$@"'
@@ -49,7 +50,8 @@ SCAN: Final = (
   while read -r a b c d _; do [ "$a $b $c" = "Max locked memory" ] && { locked=$d; break; }; done < $folder/limits
   } 2>/dev/null
   echo "$pid $1 $2 $4 ${uid:-0} ${locked:-0}"
-  if command -v cat >/dev/null; then cat $folder/cmdline; else IFS= read -r words < $folder/cmdline; echo "$words"; fi 2>/dev/null
+  if command -v cat >/dev/null; then cat $folder/cmdline
+  else IFS= read -r words < $folder/cmdline; echo "$words"; fi 2>/dev/null
   echo; echo "$end"
 done
 """

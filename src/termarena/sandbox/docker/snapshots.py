@@ -16,7 +16,6 @@ import secrets
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -34,6 +33,7 @@ from termarena.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     from termarena.sandbox.docker.address import Address
 
@@ -85,17 +85,15 @@ class DockerSnapshot:
         out = tempfile.NamedTemporaryFile(dir=path.parent, delete=False)  # noqa: SIM115 - renamed or removed below
         try:
             body = json.dumps(about, indent=1, sort_keys=True).encode()
-            member = tar.Member(HEADER_NAME, "file")
-            member.size, member.mode = len(body), 0o644
-            out.write(tar.header(member) + body + bytes(-len(body) % tar.BLOCK))
+            out.write(_file(HEADER_NAME, len(body)) + body + bytes(-len(body) % tar.BLOCK))
             for place, is_whole in plan_rows(self.rows):
                 await _append(files, place, out, is_whole=is_whole)
             out.write(end_of_archive())
             out.close()
-            Path(out.name).replace(path)
+            await asyncio.to_thread(os.replace, out.name, path)
         except BaseException:
             out.close()
-            Path(out.name).unlink(missing_ok=True)
+            await asyncio.to_thread(os.unlink, out.name)
             raise
 
     def close(self) -> None:
@@ -231,9 +229,7 @@ def _write_layer(path: Path, out: IO[bytes]) -> dict[str, int]:
 
 
 def _write_member(member: tar.Member, inner: str, reader: tar.Reader, out: IO[bytes]) -> None:
-    member.name, member.target = inner, (
-        member.target.partition("/")[2] if member.kind == "link" else member.target
-    )
+    member.name, member.target = inner, (member.target.partition("/")[2] if member.kind == "link" else member.target)
     folder, _, name = inner.rpartition("/")
     above = f"{folder}/" if folder else ""
     if member.kind == "device":

@@ -146,18 +146,17 @@ async def connect(address: Address) -> Stream:
     # A Unix socket connects at once; the others may take their time, which is a thread's.
     dialled = dial(address) if address.scheme == "unix" else await asyncio.to_thread(dial, address)
     try:
-        dialled.socket.setblocking(False)
+        dialled.socket.settimeout(0)
         reader, writer = await asyncio.open_connection(sock=dialled.socket, limit=CHUNK)
         if address.scheme != "tls":
             return Stream(dialled, reader, writer)
         stream = _TlsStream(dialled, reader, writer)
         stream.begin(tls_context(address), address.host)
-        try:
-            await stream.shake_hands()
-        except (ssl.SSLError, OSError) as error:
-            await stream.close()
-            raise EngineError(str(address), f"TLS: {error}", hint=ADVICE) from error
-        return stream
-    except BaseException:
+        await stream.shake_hands()
+    except BaseException as error:
         dialled.close()
+        if isinstance(error, ssl.SSLError | OSError) and not isinstance(error, EngineError):
+            raise EngineError(str(address), f"TLS: {error}", hint=ADVICE) from error
         raise
+    else:
+        return stream
