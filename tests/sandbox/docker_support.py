@@ -92,15 +92,27 @@ def tls_engine(folder: Path) -> Iterator[Address]:
     """An engine of its own data that speaks TLS and asks for a certificate."""
     make_certificates(folder)
     port = free_port()
+    bridge = f"tatest{port}"
     command = [
         "dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
-        "--pidfile", str(folder / "pid"), "--host", f"tcp://127.0.0.1:{port}", "--bridge", "none", "--iptables=false",
+        "--pidfile", str(folder / "pid"), "--host", f"tcp://127.0.0.1:{port}", "--bridge", bridge, "--iptables=false",
         "--tlsverify", "--tlscacert", str(folder / "ca.pem"),
         "--tlscert", str(folder / "server.pem"), "--tlskey", str(folder / "server-key.pem"),
     ]  # fmt: skip
-    with running(command) as process:
+    with _bridge(bridge), running(command) as process:
         until_listening(port, process)
         yield Address("tls", "127.0.0.1", port, folder)
+
+
+@contextmanager
+def _bridge(name: str) -> Iterator[None]:
+    """A bridge of its own: a second engine without one would remove the first one's."""
+    for words in (["link", "add", name, "type", "bridge"], ["addr", "add", "192.0.2.1/24", "dev", name]):
+        subprocess.run(["ip", *words], check=True)  # noqa: S603, S607 - fixed words
+    try:
+        yield
+    finally:
+        subprocess.run(["ip", "link", "del", name], check=True)  # noqa: S603, S607 - fixed words
 
 
 @contextmanager

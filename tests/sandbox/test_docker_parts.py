@@ -233,7 +233,7 @@ async def _check_engine(address: Address, home: Path, root: Root) -> None:
 
 
 @needs_docker
-@pytest.mark.needs("dockerd", "openssl", "busybox")
+@pytest.mark.needs("dockerd", "openssl", "ip", "busybox")
 @pytest.mark.slow
 async def test_engine_behind_tls(tmp_path: Path) -> None:
     (tmp_path / "engine").mkdir()
