@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli.choosing import open_dataset
-from termarena.cli.output import JsonOption, command_group, print_json, print_line, print_table, progress, say
+from termarena.cli.output import (
+    ExitStatus,
+    JsonOption,
+    command_group,
+    failure_of,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +72,8 @@ def pull(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be fetched, and fetch nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Fetch a dataset into the cache; what is there already is not fetched again."""
+    """Fetch a dataset into the cache; what is there already is not fetched again. One without a task that loads is an
+    error."""
     from termarena.core.errors import NotFound
     from termarena.core.settings import resolve_settings
     from termarena.tasks import load_dataset
@@ -85,10 +96,12 @@ def pull(
         inside = f"; name the folder that holds them: {plan.source}#FOLDER" if not plan.folder else ""
         raise NotFound(f"pulled to {got.path}, but {error.message}", hint=f"{error.hint or ''}{inside}") from error
     if json:
-        tasks = {"tasks": len(dataset), "broken": [broken.path for broken in dataset.broken]}
-        print_json({**got.as_dict(), **tasks})
+        broken = [{"path": broken.path, "error": failure_of(broken.error)} for broken in dataset.broken]
+        print_json({**got.as_dict(), "tasks": len(dataset), "broken": broken})
     else:
         _show_pulled(got, dataset)
+    if not dataset.tasks:
+        raise typer.Exit(ExitStatus.FAULT)
 
 
 def _show_pulled(got: Pulled, dataset: Dataset) -> None:
@@ -97,7 +110,11 @@ def _show_pulled(got: Pulled, dataset: Dataset) -> None:
         say(f"note: {note}")
     at = f" at {got.revision}" if got.revision else ""
     say(f"{len(dataset)} tasks{at}" + (", as pulled before" if got.is_from_cache and got.revision else ""))
-    if dataset.broken:
+    if not dataset.tasks:
+        for broken in dataset.broken:
+            say(f"error: {broken.error}")
+        say(f"error: it was pulled, but none of its {len(dataset.broken)} tasks loads")
+    elif dataset.broken:
         say(f"{len(dataset.broken)} more do not load: termarena tasks validate {got.path}")
 
 
