@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import tarfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from termarena.core.errors import EngineError
 from termarena.sandbox.docker.address import Address, find_address
 from termarena.sandbox.docker.sweeping import ask
 
@@ -99,15 +101,25 @@ def tls_engine(folder: Path) -> Iterator[Address]:
         "--tlsverify", "--tlscacert", str(folder / "ca.pem"),
         "--tlscert", str(folder / "server.pem"), "--tlskey", str(folder / "server-key.pem"),
     ]  # fmt: skip
+    address = Address("tls", "127.0.0.1", port, folder)
     with _bridge(bridge), running(command) as process:
-        until_listening(port, process)
-        yield Address("tls", "127.0.0.1", port, folder)
+        _until_answering(address, process)
+        yield address
+
+
+def _until_answering(address: Address, process: subprocess.Popen[bytes]) -> None:
+    """Wait for an engine; it ends the wait by answering or by dying."""
+    while process.poll() is None:
+        with contextlib.suppress(EngineError):
+            ask(address, "GET", "/version")
+            return
+    raise AssertionError(f"the engine ended with {process.returncode}")
 
 
 @contextmanager
 def _bridge(name: str) -> Iterator[None]:
     """A bridge of its own: a second engine without one would remove the first one's."""
-    for words in (["link", "add", name, "type", "bridge"], ["addr", "add", "192.0.2.1/24", "dev", name]):
+    for words in (["link", "add", name, "type", "bridge"], ["addr", "add", "198.51.100.1/24", "dev", name]):
         subprocess.run(["ip", *words], check=True)  # noqa: S603, S607 - fixed words
     try:
         yield

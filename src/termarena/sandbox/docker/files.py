@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import errno
 import json
 import os
@@ -222,8 +223,26 @@ class Files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
         await self.make_folder(target, owner=owner)
         packing = Packing(owner=owner)
-        await self.extract(target, from_thread(lambda out: pack(source, out, packing)), operation="put_tree")
+        async with self._frozen():
+            await self.extract(target, from_thread(lambda out: pack(source, out, packing)), operation="put_tree")
         return TreeReport(packing.count, packing.size_bytes, tuple(packing.skipped))
+
+    @asynccontextmanager
+    async def _frozen(self) -> AsyncIterator[None]:
+        """Keep the container's processes from turning folders into links meanwhile.
+
+        An engine looks first and unpacks then. Where it cannot pause, what was planted stays within the container.
+        """
+        try:
+            await self._engine.call("POST", f"/containers/{self._container}/pause")
+        except EngineError:
+            yield
+            return
+        try:
+            yield
+        finally:
+            with contextlib.suppress(EngineError):
+                await asyncio.shield(self._engine.call("POST", f"/containers/{self._container}/unpause"))
 
     async def get_tree(self, source: str, target: Path, *, max_bytes: int) -> TreeReport:
         """See the contract."""

@@ -62,11 +62,12 @@ class Local:
     def processes(self) -> list[Seen]:
         """Every process in the container's pid namespace, process 1 too, sorted by number."""
         found = []
-        for entry in os.scandir("/proc"):
-            if entry.name.isdecimal():
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    if os.readlink(f"/proc/{entry.name}/ns/pid") == self._namespace:  # noqa: PTH115 - as above
-                        found.append(_look_at(int(entry.name)))
+        for name in os.listdir("/proc"):  # noqa: PTH208 - hundreds of names, no paths
+            if name.isdecimal():
+                # A process that ends while it is looked at has no words, or half of them.
+                with contextlib.suppress(OSError, ValueError, LookupError):
+                    if os.readlink(f"/proc/{name}/ns/pid") == self._namespace:  # noqa: PTH115 - as above
+                        found.append(_look_at(int(name)))
         return sorted(found, key=lambda seen: seen.pid)
 
     def is_ending(self) -> bool:
@@ -119,8 +120,8 @@ def _look_at(host_pid: int) -> Seen:
     folder = Path(f"/proc/{host_pid}")
     fields = (folder / "stat").read_text(errors="replace").rpartition(") ")[2].split()
     status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line)
-    locked = next(line for line in (folder / "limits").read_text().splitlines() if line.startswith("Max locked"))
-    soft = locked.split()[3]
+    locked = [line for line in (folder / "limits").read_text().splitlines() if line.startswith("Max locked")]
+    soft = locked[0].split()[3]
     words = (folder / "cmdline").read_bytes().split(b"\0")[:-1]
     return Seen(
         host_pid=host_pid,
