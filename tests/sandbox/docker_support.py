@@ -102,9 +102,13 @@ def tls_engine(folder: Path) -> Iterator[Address]:
         "--tlscert", str(folder / "server.pem"), "--tlskey", str(folder / "server-key.pem"),
     ]  # fmt: skip
     address = Address("tls", "127.0.0.1", port, folder)
-    with _bridge(bridge), running(command) as process:
-        _until_answering(address, process)
-        yield address
+    try:
+        with _bridge(bridge), running(command) as process:
+            _until_answering(address, process)
+            yield address
+    finally:
+        # An engine that failed to start leaves its data folder mounted on itself.
+        subprocess.run(["umount", "-l", str(folder / "data")], check=False, capture_output=True)  # noqa: S603, S607 - fixed words
 
 
 def _until_answering(address: Address, process: subprocess.Popen[bytes]) -> None:
