@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from termarena.sandbox import Limits, Root, SandboxSpec
 from termarena.sandbox.docker import DockerDriver
 from termarena.sandbox.docker.compose import ComposeSandbox
 from termarena.sandbox.docker.composition import rewrite
+from termarena.sandbox.docker.sweeping import ask
 from termarena.sandbox.namespace import NamespaceDriver
 
 if TYPE_CHECKING:
@@ -101,12 +103,14 @@ async def test_service_that_never_gets_healthy(tmp_path: Path) -> None:
 @needs_compose
 async def test_service_that_does_not_build(tmp_path: Path) -> None:
     path = _write(tmp_path)
-    (tmp_path / "web/Dockerfile").write_text("FROM debian:bookworm\nRUN exit 9\n")
+    (tmp_path / "web/Dockerfile").write_text(f"FROM debian:bookworm\nRUN exit 9 # {tmp_path}\n")
     async with DockerDriver(home=tmp_path) as driver:
         with pytest.raises(BuildError, match="RUN exit 9"):
             async with driver.start(SandboxSpec(root=Root(kind="compose", path=path), env={"WORD": ""})):
                 raise AssertionError("started")
         assert left_over(tmp_path) == []
+        everything = await asyncio.to_thread(ask, driver.address, "GET", "/containers/json", all=1)
+        assert not [row for row in everything if str(tmp_path) in row["Command"]]
 
 
 def test_file_is_made_ours() -> None:

@@ -173,19 +173,29 @@ async def _up(address: Address, spec: SandboxSpec, root: Root, tags: dict[str, s
         file = Path(folder) / "compose.yaml"
         file.write_text(yaml.safe_dump(document, sort_keys=True))
         place = ["-p", tags[labels.SANDBOX], "-f", str(file), "--project-directory", str(path.parent.absolute())]
-        process = await asyncio.create_subprocess_exec(
-            *program, *place, "up", "-d",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=env,
-        )  # fmt: skip
-        try:
-            said, _ = await asyncio.wait_for(process.communicate(), UP_TIMEOUT_S)
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await asyncio.shield(process.wait())
-            raise
+        if any("build" in body for body in document["services"].values()):
+            # `up` would build too, but leave the container of a failing step, which has no label.
+            await _run([*program, *place, "build", "--force-rm"], env, str(path))
+        await _run([*program, *place, "up", "-d"], env, str(path))
+
+
+async def _run(command: list[str], env: Mapping[str, str], source: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=env,
+    )
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), UP_TIMEOUT_S)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await asyncio.shield(process.wait())
+        raise
     if process.returncode != 0:
-        raise _up_error(str(path), said.decode(errors="replace"))
+        raise _up_error(source, said.decode(errors="replace"))
 
 
 def _load(path: Path) -> dict[str, Any]:
