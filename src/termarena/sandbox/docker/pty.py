@@ -42,6 +42,7 @@ class DockerPty:
         os.set_blocking(self._master_fd, False)
         os.set_blocking(self._slave_fd, False)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._resizing: set[asyncio.Task[None]] = set()
         self._ending: asyncio.Task[ExecResult] | None = None
         self._words_before = container.oom_kills
 
@@ -53,10 +54,11 @@ class DockerPty:
         await self._running.stream.send(b"\n")
         self._spawn(self._type())
 
-    def _spawn(self, job: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(job)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _resize(self, cols: int, rows: int) -> None:
         with contextlib.suppress(EngineError):
@@ -85,6 +87,8 @@ class DockerPty:
     async def _type(self) -> None:
         with contextlib.suppress(OSError):
             while typed := await _read(self._slave_fd):
+                # The size travels on another connection: what was typed after it must not arrive before it.
+                await asyncio.gather(*self._resizing)
                 await self._running.stream.send(typed)
 
     def _close_slave(self) -> None:
@@ -108,7 +112,9 @@ class DockerPty:
         """Tell the programs on the terminal, soon; raises `ValueError` below 1x1."""
         if cols < 1 or rows < 1:
             raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
-        self._spawn(self._resize(cols, rows))
+        task = self._spawn(self._resize(cols, rows))
+        self._resizing.add(task)
+        task.add_done_callback(self._resizing.discard)
 
     async def _end(self) -> ExecResult:
         try:
