@@ -54,11 +54,11 @@ class DockerPty:
         await self._running.stream.send(b"\n")
         self._spawn(self._type())
 
-    def _spawn(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, job: Coroutine[Any, Any, None], *groups: set[asyncio.Task[None]]) -> None:
         task = asyncio.create_task(job)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        for group in (self._tasks, *groups):
+            group.add(task)
+            task.add_done_callback(group.discard)
 
     async def _resize(self, cols: int, rows: int) -> None:
         with contextlib.suppress(EngineError):
@@ -112,9 +112,7 @@ class DockerPty:
         """Tell the programs on the terminal, soon; raises `ValueError` below 1x1."""
         if cols < 1 or rows < 1:
             raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
-        task = self._spawn(self._resize(cols, rows))
-        self._resizing.add(task)
-        task.add_done_callback(self._resizing.discard)
+        self._spawn(self._resize(cols, rows), self._resizing)
 
     async def _end(self) -> ExecResult:
         try:
