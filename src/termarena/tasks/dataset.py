@@ -7,11 +7,12 @@ import gc
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from termarena.core.errors import NotFound, TaskError, TaskFormatError
-from termarena.tasks.load import is_task, load_task
+from termarena.tasks.load import is_task, load_marked, marker_of
 from termarena.tasks.simple import COLLECTION, load_collection
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ _Loader = tuple[str, "Callable[[], Task]"]
 
 
 def _loaders(path: str, *, strict: bool) -> tuple[list[_Loader], list[str]]:
-    if is_task(path):
-        return [(path, lambda: load_task(path, strict=strict))], []
+    own = marker_of(path)
+    if own is not None:
+        return [(path, partial(load_marked, path, own, strict=strict))], []
     file = path if path.endswith(".json") else f"{path}/{COLLECTION}"
     if os.path.isfile(file):  # noqa: PTH113 - paths are strings here
         return [(f"{file}[{number}]", load) for number, load in enumerate(load_collection(file, strict=strict))], []
@@ -117,14 +119,13 @@ def _loaders(path: str, *, strict: bool) -> tuple[list[_Loader], list[str]]:
         raise NotFound(
             f"no dataset at {path}: {error.strerror}", hint="see what there is with: termarena datasets list"
         ) from error
-    found = [folder for folder in folders if is_task(folder)]
-    if not found:
+    marked = {folder: marker for folder in folders if (marker := marker_of(folder)) is not None}
+    if not marked:
         raise NotFound(f"no task in {path}", hint=_where_else(folders))
-
-    def loader(folder: str) -> Callable[[], Task]:
-        return lambda: load_task(folder, strict=strict)
-
-    return [(folder, loader(folder)) for folder in found], sorted(set(folders) - set(found))
+    loaders: list[_Loader] = [
+        (folder, partial(load_marked, folder, marker, strict=strict)) for folder, marker in marked.items()
+    ]
+    return loaders, [folder for folder in folders if folder not in marked]
 
 
 def _where_else(folders: Iterable[str]) -> str | None:

@@ -18,10 +18,12 @@ from termarena.core.errors import TaskFormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["IGNORED_NAMES", "FileTree", "Survey", "TreeFile", "scan", "survey"]
+__all__ = ["NOT_CONTENT", "FileTree", "Survey", "TreeFile", "scan", "survey"]
 
-# What tools leave beside a task and no format counts as content. pip writes __pycache__ into installed samples.
-IGNORED_NAMES = frozenset({"__pycache__", ".git", ".DS_Store"})
+# At the top of a task's folder, never part of it.
+NOT_CONTENT = frozenset({".git"})
+_JUNK = ".DS_Store"
+_COMPILED = "__pycache__"
 # The largest public set we loaded has 2,100 files in one task; a tree beyond this is a mistake (a virtual
 # environment, a home).
 MAX_FILES = 200_000
@@ -176,8 +178,8 @@ def survey(root: str) -> Survey:
     """Look over a task's folder without a system call per file. Raises TaskFormatError if a folder cannot be read."""
     names: dict[str, tuple[str, ...]] = {}
     is_plain = True
-    pending = [("", root)]
     count = 0
+    pending = [("", root)]
     while pending:
         place, path = pending.pop()
         entries = _listing(path, is_root=not place)
@@ -187,10 +189,10 @@ def survey(root: str) -> Survey:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 continue
-            if not entry.is_dir(follow_symlinks=False):
-                is_plain = False
-            elif entry.name not in IGNORED_NAMES:
+            if entry.is_dir(follow_symlinks=False):
                 pending.append((f"{place}/{entry.name}" if place else entry.name, entry.path))
+            else:
+                is_plain = False
         if count > MAX_FILES:
             raise TaskFormatError(root, found=f"more than {MAX_FILES} files", expected="a task's files only")
     return Survey(names, is_plain)
@@ -224,7 +226,7 @@ def scan(folder: str, *, boundary: str, skip: frozenset[str] = frozenset()) -> F
             found.append(TreeFile(prefix[:-1], "folder", 0, executable=False))
         for entry in entries:
             name = entry.name
-            if name in IGNORED_NAMES or (not prefix and name in skip):
+            if name == _JUNK or (not prefix and name in skip):
                 continue
             if entry.is_file(follow_symlinks=False):
                 found.append(_plain(prefix + name, entry.path, entry.stat(follow_symlinks=False)))
@@ -235,7 +237,24 @@ def scan(folder: str, *, boundary: str, skip: frozenset[str] = frozenset()) -> F
         if len(found) > MAX_FILES:
             raise TaskFormatError(folder, found=f"more than {MAX_FILES} files", expected="a task's files only")
     found.sort()
-    return FileTree(tuple(found))
+    return FileTree(tuple(_without_byproducts(found)))
+
+
+def _without_byproducts(files: list[TreeFile]) -> Iterable[TreeFile]:
+    """The files without bytecode whose source stands beside it: pip compiles installed samples, pytest compiles tests.
+    Bytecode without a source is somebody's content."""
+    if not any(_COMPILED in file.path for file in files):
+        return files
+    paths = {file.path for file in files}
+    return [file for file in files if _source_of(file.path) not in paths]
+
+
+def _source_of(path: str) -> str | None:
+    folder, _, name = path.rpartition("/")
+    above, _, last = folder.rpartition("/")
+    if last != _COMPILED or not name.endswith(".pyc"):
+        return None
+    return f"{above}/{name.split('.')[0]}.py".removeprefix("/")
 
 
 def _listing(path: str, *, is_root: bool) -> list[os.DirEntry[str]]:

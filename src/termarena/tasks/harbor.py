@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from termarena.core.errors import TaskFormatError
 from termarena.tasks import harbor_parts as parts
 from termarena.tasks.checking import Checker
 from termarena.tasks.documents import parse_toml, read_text
-from termarena.tasks.files import FileTree, scan, survey
+from termarena.tasks.files import NOT_CONTENT, FileTree, scan, survey
 from termarena.tasks.harbor_schema import KNOWN_SCHEMAS, Extension, TaskToml
 from termarena.tasks.metadata import metadata_of
 from termarena.tasks.model import BareRecipe, Environment, Provenance, Solution, Step, Task, Tests
@@ -19,15 +19,65 @@ from termarena.tasks.texts import instruction_of, keystrokes_of
 
 if TYPE_CHECKING:
     from termarena.tasks.harbor_schema import StepSection
-    from termarena.tasks.model import AgentPhase, Format, Grading
+    from termarena.tasks.model import AgentPhase, Artifact, Finding, Format, Grading, Metadata
 
 __all__ = ["MARKER", "load_harbor"]
 
 MARKER = "task.toml"
-_OWN_NAMES = frozenset({MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"})
+_OWN_NAMES = NOT_CONTENT | frozenset(
+    {MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"}
+)
 _TERMINALWORLD_MARKS = frozenset({"status.json", "refinement_metadata.json"})
-_NO_EXTENSION = Extension()
 _STEP_NAME = re.compile(r'[^<>:"/\\|?*\x00-\x1f\x7f]{1,255}')
+
+
+class _Document(NamedTuple):
+    """A checked `task.toml` and what follows from it alone."""
+
+    sections: TaskToml
+    ours: Extension
+    agent: AgentPhase
+    metadata: Metadata
+    artifacts: tuple[Artifact, ...]
+    findings: tuple[Finding, ...]
+    unknown: dict[str, Any]
+
+
+# Large sets are generated, with few different task.toml among them: one of 3,566 tasks has a single one.
+_seen: dict[tuple[str, bool], _Document] = {}
+_MOST_SEEN = 256
+
+
+def _document(folder: str, *, strict: bool) -> _Document:
+    """Read, parse and check the folder's document. The same text gives the same, immutable parts."""
+    file = f"{folder}/{MARKER}"
+    text = read_text(file, boundary=folder)
+    known = _seen.get((text, strict))
+    if known is None:
+        known = _checked(text, Checker(file=file, name=MARKER, strict=strict))
+        if len(_seen) >= _MOST_SEEN:
+            _seen.clear()
+        _seen[text, strict] = known
+    return known
+
+
+def _checked(text: str, check: Checker) -> _Document:
+    table = parse_toml(text, file=check.file)
+    if "version" in table:
+        table.setdefault("schema_version", table.pop("version"))
+    sections = check.check(TaskToml, table)
+    ours = check.check(Extension, sections.metadata.get("termarena", {}), prefix="metadata.termarena")
+    if sections.schema_version not in KNOWN_SCHEMAS:
+        check.note("schema-version", f"unknown schema_version {sections.schema_version!r}")
+    return _Document(
+        sections=sections,
+        ours=ours,
+        agent=parts.agent_phase(check, sections.agent, "agent"),
+        metadata=metadata_of(check, sections),
+        artifacts=parts.artifacts(check, sections.artifacts, "artifacts"),
+        findings=tuple(check.findings),
+        unknown=check.unknown,
+    )
 
 
 def load_harbor(folder: str, *, strict: bool = False) -> Task:
@@ -40,40 +90,34 @@ class _Folder:
 
     def __init__(self, folder: str, *, strict: bool) -> None:
         self.path = folder
+        self.known = _document(folder, strict=strict)
+        self.document = self.known.sections
+        self.ours = self.known.ours
         self.check = Checker(file=f"{folder}/{MARKER}", name=MARKER, strict=strict)
-        table = parse_toml(read_text(self.check.file, boundary=folder), file=self.check.file)
-        if "version" in table:
-            table.setdefault("schema_version", table.pop("version"))
-        self.document = self.check.check(TaskToml, table)
-        ours = self.document.metadata.get("termarena")
-        self.ours = _NO_EXTENSION if ours is None else self.check.check(Extension, ours, prefix="metadata.termarena")
         self.survey = survey(folder)
-        if self.document.schema_version not in KNOWN_SCHEMAS:
-            self.check.note("schema-version", f"unknown schema_version {self.document.schema_version!r}")
 
     def task(self) -> Task:
-        document, check = self.document, self.check
+        document, known = self.document, self.known
         environment = self._environment()
         tests = self._bundled("tests")
-        agent = parts.agent_phase(check, document.agent, "agent")
-        grading = parts.grading(check, document.verifier, "verifier", bundled=tests, outer=environment)
+        grading = parts.grading(self.check, document.verifier, "verifier", bundled=tests, outer=environment)
         return Task(
             id=self._id(),
             instruction="" if document.steps else instruction_of(f"{self.path}/instruction.md", boundary=self.path),
             environment=environment,
-            agent=agent,
+            agent=known.agent,
             grading=grading,
             tests=self._tests(tests, grading, is_needed=not document.steps),
             solution=self._solution("solution"),
-            steps=self._steps(environment, agent, grading),
+            steps=self._steps(environment, grading),
             reward_strategy=document.multi_step_reward_strategy or "mean",
-            artifacts=parts.artifacts(check, document.artifacts, "artifacts"),
+            artifacts=known.artifacts,
             trajectory=self._trajectory(""),
-            metadata=metadata_of(check, document),
+            metadata=known.metadata,
             provenance=self._provenance(),
             extras=self.survey.tree(self.path, skip=_OWN_NAMES),
-            unknown=check.unknown,
-            findings=tuple(check.findings),
+            unknown=known.unknown,
+            findings=(*known.findings, *self.check.findings),
         )
 
     def _id(self) -> str:
@@ -142,7 +186,7 @@ class _Folder:
             env=self.document.solution.env,
         )
 
-    def _steps(self, outer: Environment, agent: AgentPhase, grading: Grading) -> tuple[Step, ...]:
+    def _steps(self, outer: Environment, grading: Grading) -> tuple[Step, ...]:
         steps: list[Step] = []
         seen: set[str] = set()
         for number, section in enumerate(self.document.steps or ()):
@@ -157,7 +201,7 @@ class _Folder:
             own = parts.grading(
                 self.check, section.verifier, f"{place}.verifier", bundled=tests, outer=outer, above=grading
             )
-            phase = parts.agent_phase(self.check, section.agent, f"{place}.agent", above=agent)
+            phase = parts.agent_phase(self.check, section.agent, f"{place}.agent", above=self.known.agent)
             steps.append(self._step(section, tests, agent=phase, grading=own))
         return tuple(steps)
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bundled", "agent_phase", "artifacts", "check_buildable", "compose_in", "environment", "grading"]
 
-COMPOSE_NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
+# Harbor reads this name and no other; tasks ship files called docker-compose.yml as data.
+COMPOSE_NAME = "docker-compose.yaml"
 _FREE_AGENT = AgentPhase()
 _PLAIN_GRADING = Grading()
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG])(?:I?B)?", re.IGNORECASE)
@@ -64,7 +65,7 @@ def environment(
 
 def compose_in(names: tuple[str, ...]) -> str | None:
     """The compose file among the names of a folder, if there is one."""
-    return next((name for name in COMPOSE_NAMES if name in names), None)
+    return COMPOSE_NAME if COMPOSE_NAME in names else None
 
 
 def check_buildable(environment: Environment, names: tuple[str, ...], folder: str) -> None:

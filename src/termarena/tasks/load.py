@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from termarena.tasks.model import Task
 
-__all__ = ["is_task", "load_task"]
+__all__ = ["is_task", "load_marked", "load_task", "marker_of"]
 
 _LOADERS: dict[str, Callable[..., Task]] = {
     harbor.MARKER: harbor.load_harbor,
@@ -23,9 +23,17 @@ _LOADERS: dict[str, Callable[..., Task]] = {
 }
 
 
+def marker_of(folder: str) -> str | None:
+    """The file in this folder that marks it as a task of one of the formats, if there is one."""
+    for marker in _LOADERS:
+        if os.path.lexists(f"{folder}/{marker}"):
+            return marker
+    return None
+
+
 def is_task(folder: Path | str) -> bool:
     """Whether the folder claims to be a task: it holds the file that marks one of the formats."""
-    return any(os.path.lexists(f"{folder}/{marker}") for marker in _LOADERS)
+    return marker_of(str(folder)) is not None
 
 
 def load_task(folder: Path | str, *, strict: bool = False) -> Task:
@@ -36,23 +44,23 @@ def load_task(folder: Path | str, *, strict: bool = False) -> Task:
     content of the folder.
     """
     path = os.path.abspath(folder)  # noqa: PTH100 - keeps links, and a Path costs more than the TOML parser
-    for marker, load in _LOADERS.items():
-        if os.path.lexists(f"{path}/{marker}"):
-            return _load(load, path, strict=strict)
-    found = "no such folder" if not os.path.isdir(path) else f"none of {', '.join(_LOADERS)}"  # noqa: PTH112 - likewise
-    raise TaskFormatError(path, found=found, expected="a task's folder", hint=_nested_tasks(path))
+    marker = marker_of(path)
+    if marker is None:
+        found = f"none of {', '.join(_LOADERS)}" if os.path.isdir(path) else "no such folder"  # noqa: PTH112 - likewise
+        raise TaskFormatError(path, found=found, expected="a task's folder", hint=_nested_tasks(path))
+    return load_marked(path, marker, strict=strict)
 
 
-def _load(load: Callable[..., Task], path: str, *, strict: bool) -> Task:
+def load_marked(path: str, marker: str, *, strict: bool) -> Task:
+    """`load_task` for an absolute path whose marker is known."""
     try:
-        task: Task = load(path, strict=strict)
+        return _LOADERS[marker](path, strict=strict)
     except TaskError:
         raise
     except OSError as error:
         raise TaskFormatError(
             error.filename or path, found=f"an unreadable file ({error.strerror})", expected="a readable one"
         ) from error
-    return task
 
 
 def _nested_tasks(path: str) -> str | None:

@@ -18,7 +18,7 @@ from pydantic import Field, PositiveFloat
 from termarena.core.errors import TaskFormatError
 from termarena.tasks.checking import Checker, shown
 from termarena.tasks.documents import parse_json, read_text
-from termarena.tasks.files import FileTree, TreeFile, scan
+from termarena.tasks.files import NOT_CONTENT, FileTree, TreeFile, scan
 from termarena.tasks.metadata import conventional
 from termarena.tasks.model import (
     AgentPhase,
@@ -65,7 +65,7 @@ _SCRIPT_FILES = {
     "setup_script": "setup.sh",
     "teardown_script": "teardown.sh",
 }
-_OWN_NAMES = frozenset({MARKER, *_SCRIPT_FILES.values()})
+_OWN_NAMES = NOT_CONTENT | frozenset({MARKER, *_SCRIPT_FILES.values()})
 
 
 class SimpleTask(Frozen):

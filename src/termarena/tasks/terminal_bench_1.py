@@ -12,7 +12,7 @@ from termarena.core.errors import TaskFormatError
 from termarena.tasks.checking import Checker, shown
 from termarena.tasks.compose import Composition, canonical_composition
 from termarena.tasks.documents import parse_yaml, read_text
-from termarena.tasks.files import FileTree, TreeFile, scan
+from termarena.tasks.files import NOT_CONTENT, FileTree, TreeFile, scan
 from termarena.tasks.metadata import conventional
 from termarena.tasks.model import AgentPhase, Environment, Frozen, Grading, Provenance, Solution, Strings, Task, Tests
 from termarena.tasks.texts import keystrokes_of, without_canary
@@ -62,7 +62,7 @@ def load_terminal_bench_1(folder: str, *, strict: bool = False) -> Task:
     """Load one folder; the rules are those of `load_task`."""
     check = Checker(file=f"{folder}/{MARKER}", name=MARKER, strict=strict)
     document = check.check(TaskYaml, parse_yaml(read_text(check.file, boundary=folder), file=check.file))
-    everything = scan(folder, boundary=folder)
+    everything = scan(folder, boundary=folder, skip=NOT_CONTENT)
     compose = _composition(folder, everything, check)
     return Task(
         id=os.path.basename(folder),  # noqa: PTH119 - one style in the loaders
@@ -135,7 +135,7 @@ def _context(everything: FileTree, compose: Composition) -> FileTree:
     reports)."""
     dockerfile = everything.get("Dockerfile")
     recipe = dockerfile.read(1 << 20).decode("utf-8", "replace") if dockerfile and dockerfile.kind == "file" else ""
-    copied = {word.removeprefix("./").split("/")[0] for line in _COPY.findall(recipe) for word in line.split()[:-1]}
+    copied = {word.lstrip("./").split("/")[0] for line in _COPY.findall(recipe) for word in line.split()[:-1]}
     hidden = _HIDDEN - copied
     files = [file for file in everything if file.path.split("/")[0] not in hidden]
     if compose.text is not None:

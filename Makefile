@@ -1,0 +1,77 @@
+# What a contributor runs; `make` alone lists it. Needs python3 (3.11 or later), make and git, nothing else.
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Overrides whatever the caller has set: an installation is the same everywhere.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+LOCK_TOOLS := pip==26.3 pip-tools==7.6.2
+
+.PHONY: help setup demo test lint check soak bench lock clean
+help:
+	@echo 'make demo    from a fresh clone to a result: set up, then check the bundled tasks'
+	@echo 'make test    set up and run all tests'
+	@echo 'make lint    format, lint, types, import directions'
+	@echo 'make check   lint and test'
+	@echo 'make soak    the long counts'
+	@echo 'make bench   the measurements in benchmarks/'
+	@echo 'make setup   only set up .venv'
+	@echo 'make lock    write requirements/*.txt anew after a change in pyproject.toml (UPGRADE=1: newest versions)'
+	@echo 'make clean   remove .venv and the caches of the tools'
+
+setup: $(READY)
+
+$(READY): pyproject.toml requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'error: $(PYTHON) is not Python 3.11 or later; name one: make PYTHON=python3.12 …' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo 'error: $(PYTHON) has no venv; on Debian or Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@echo "== making $(VENV) with $$($(PYTHON) --version)" >&2
+	@$(PYTHON) -m venv --clear $(VENV)
+	@echo "== installing $$(grep -c '==' requirements/dev.txt) packages, versions and hashes as in requirements/dev.txt" >&2
+	@$(BIN)/pip install --quiet --progress-bar off --require-hashes -r requirements/dev.txt
+	@echo '== installing termarena itself' >&2
+	@$(BIN)/pip install --quiet --progress-bar off --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/termarena tasks validate samples
+
+test: $(READY)
+	@$(BIN)/pytest --quiet -n $(JOBS)
+
+lint: $(READY)
+	@$(BIN)/ruff format --check --quiet . || { echo 'error: run $(BIN)/ruff format .' >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/pytest --quiet -p no:cacheprovider tests/test_imports.py
+
+check: lint test
+
+soak: $(READY)
+	@TERMARENA_SOAK=1 $(BIN)/pytest --quiet --timeout 3600 -m soak
+
+bench: $(READY)
+	@for script in benchmarks/*.py; do echo "== $$script" >&2; $(BIN)/python "$$script" || exit 1; done
+
+lock:
+	@test -x $(VENV)/lock/bin/pip-compile || { $(PYTHON) -m venv $(VENV)/lock && \
+		$(VENV)/lock/bin/pip install --quiet --progress-bar off $(LOCK_TOOLS); }
+	@echo '== resolving (a minute or two)' >&2
+	@$(call compile,dev,--extra dev)
+	@$(call compile,all,--extra all --constraint requirements/dev.txt)
+	@$(call compile,base,--constraint requirements/dev.txt)
+
+# $(1): name of the file, $(2): what it holds. Extras name termarena itself, which is never a requirement of its own;
+# the remark that pip-compile leaves about that is dropped. No address of any index is written.
+define compile
+$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
+	--unsafe-package termarena --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+	$(if $(UPGRADE),--upgrade) $(2) --output-file requirements/$(1).txt pyproject.toml && \
+	{ echo '# Written by `make lock` from pyproject.toml.'; sed -e '/^#/d' -e '/^$$/d' requirements/$(1).txt; } \
+		> requirements/$(1).new && mv requirements/$(1).new requirements/$(1).txt
+endef
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

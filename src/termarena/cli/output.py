@@ -1,0 +1,199 @@
+"""How commands speak: results on stdout, talk on stderr; tables for people, JSON for programs.
+
+No colour unless stdout is a terminal, none with NO_COLOR. Text that came from outside is shown with its control
+characters spelled out, so that no task's name can move the cursor. rich is imported only where a table or a progress
+bar is really drawn.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypedDict
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.table import Table
+
+    from termarena.core.errors import TermArenaError
+
+__all__ = [
+    "Column",
+    "ExitStatus",
+    "Failure",
+    "JsonOption",
+    "Progress",
+    "command_group",
+    "failure_of",
+    "print_json",
+    "print_line",
+    "print_table",
+    "progress",
+    "report_failure",
+    "say",
+]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+
+
+class ExitStatus(IntEnum):
+    """What `termarena` answers to its caller."""
+
+    DONE = 0
+    FAULT = 1
+    USAGE = 2
+    INTERRUPTED = 130
+    READER_GONE = 141
+
+
+class Failure(TypedDict, total=False):
+    """An error as it is shown; an error of ours adds the fields that it carries."""
+
+    kind: str
+    message: str
+    hint: str | None
+
+
+def command_group(about: str) -> typer.Typer:
+    """A Typer for a group of commands, with plain help and without completion options of its own."""
+    return typer.Typer(help=about, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+
+def print_line(text: str = "") -> None:
+    """One line (or several) of result, on stdout."""
+    sys.stdout.write(_visible(text) + "\n")
+
+
+def say(text: str) -> None:
+    """Talk that is not the result, on stderr."""
+    sys.stdout.flush()
+    sys.stderr.write(_visible(text) + "\n")
+    sys.stderr.flush()
+
+
+def print_json(value: object) -> None:
+    """A result as JSON on stdout. The value must be plain: NaN and unknown types are refused by the encoder."""
+    import json
+
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def failure_of(error: TermArenaError) -> Failure:
+    """An error of ours with every field it carries, in a form that JSON can hold."""
+    import json
+
+    plain: Failure = json.loads(json.dumps(error.as_dict(), default=str))
+    return plain
+
+
+def report_failure(failure: Failure, *, as_json: bool) -> None:
+    """Tell an error on stderr: "error: …" and "hint: …", or one JSON object on one line."""
+    if as_json:
+        import json
+
+        say(json.dumps({"error": failure}))
+        return
+    say(f"error: {failure['message']}")
+    hint = failure.get("hint")
+    if hint:
+        say(f"hint: {hint}")
+
+
+# C0 and C1 controls except newline and tab, and the marks that reverse the direction of text.
+_CONTROLS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_SPELLED_OUT = {code: f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" for code in _CONTROLS}  # noqa: PLR2004 - one byte
+
+
+def _visible(text: str) -> str:
+    return text.translate(_SPELLED_OUT)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; `styles` maps a cell's text to a rich style such as "green"."""
+
+    title: str
+    align: Literal["left", "right"] = "left"
+    styles: Mapping[str, str] = field(default_factory=dict)
+
+
+def print_table(columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> None:
+    """A table on stdout: fitted to the terminal, or, where stdout is not one, one unbroken line per row.
+
+    A cell that is None is empty. Raises ValueError when a row is not as long as `columns`.
+    """
+    from rich.console import Console
+
+    table = _table([Column(c) if isinstance(c, str) else c for c in columns], rows)
+    is_terminal = sys.stdout.isatty()
+    console = Console(file=sys.stdout, highlight=False, width=None if is_terminal else UNBROKEN_WIDTH)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        sys.stdout.write(line.rstrip() + "\n")
+
+
+UNBROKEN_WIDTH = 1 << 20
+
+
+def _table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(Text(column.title), justify=column.align, overflow="fold")
+    for row in rows:
+        texts = ["" if cell is None else _visible(str(cell)) for cell in row]
+        table.add_row(*(Text(t, style=c.styles.get(t, "")) for t, c in zip(texts, columns, strict=True)))
+    return table
+
+
+class Progress(Protocol):
+    """How far a long piece of work has come."""
+
+    def advance(self, amount: int = 1) -> None:
+        """So much more is done."""
+
+    def move_to(self, done: int, total: int | None) -> None:
+        """So much is done of so much; a total of None is one that nobody knows."""
+
+
+@contextmanager
+def progress(what: str, *, total: int | None = None, unit: Literal["items", "bytes"] = "items") -> Iterator[Progress]:
+    """Show progress on stderr while the block runs: a bar on a terminal, else a few lines, none if it is quick."""
+    if not sys.stderr.isatty():
+        yield _Quarters(what, total)
+        return
+    from termarena.cli.bar import bar
+
+    with bar(what, total=total, unit=unit) as drawn:
+        yield drawn
+
+
+# What is over sooner needs no word in a log.
+QUICK_S = 2.0
+
+
+class _Quarters:
+    """Progress for logs: a line per quarter of a known total, at most four however long the work."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what, self._done, self._total, self._told = what, 0, total, 0
+        self._start_s = monotonic()
+
+    def advance(self, amount: int = 1) -> None:
+        self.move_to(self._done + amount, self._total)
+
+    def move_to(self, done: int, total: int | None) -> None:
+        self._done, self._total = done, total
+        quarter = 4 * done // total if total else 0
+        if quarter > self._told and monotonic() - self._start_s > QUICK_S:
+            self._told = quarter
+            say(f"{self._what}: {done} of {total}")

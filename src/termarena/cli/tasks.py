@@ -1,0 +1,246 @@
+"""`termarena tasks`: list, show, validate, convert, digest, init."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from termarena.cli.choosing import (
+    CategoryOption,
+    DifficultyOption,
+    ExcludeOption,
+    FirstOption,
+    LanguageOption,
+    SampleOption,
+    SeedOption,
+    SourceArgument,
+    StrictOption,
+    TagOption,
+    TaskOption,
+    open_dataset,
+    open_task,
+    selection,
+)
+from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
+
+if TYPE_CHECKING:
+    from termarena.tasks import Dataset, Task
+
+__all__ = ["app"]
+
+app = command_group("List, show, check, convert and start tasks.")
+
+DatasetOption = Annotated[
+    str, typer.Option("--dataset", "-d", metavar="DATASET", help="Where to look the task's id up.")
+]
+NameArgument = Annotated[str, typer.Argument(metavar="TASK", help="A task's folder, or its id in --dataset.")]
+OutputOption = Annotated[Path, typer.Option("--output", "-o", help="The folder to write into.")]
+
+
+@app.command("list")
+def list_tasks(  # noqa: PLR0913 - every option of the command is a parameter
+    *,
+    source: SourceArgument = "samples",
+    ids: TaskOption = None,
+    exclude: ExcludeOption = None,
+    categories: CategoryOption = None,
+    difficulties: DifficultyOption = None,
+    tags: TagOption = None,
+    languages: LanguageOption = None,
+    sample: SampleOption = None,
+    seed: SeedOption = 0,
+    first: FirstOption = None,
+    strict: StrictOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the tasks of a dataset: what they are and what they need."""
+    dataset = open_dataset(source, strict=strict)
+    chosen = selection(
+        ids=ids,
+        exclude=exclude,
+        categories=categories,
+        difficulties=difficulties,
+        tags=tags,
+        languages=languages,
+        sample=sample,
+        seed=seed,
+        first=first,
+    ).choose(dataset)
+    if json:
+        print_json({"dataset": dataset.name, "tasks": [_row(task) for task in chosen], "broken": _broken(dataset)})
+    else:
+        print_table(
+            ["task", "category", Column("difficulty", styles=_DIFFICULTY_STYLES), Column("limit", "right"), "needs"],
+            [_cells(task) for task in chosen],
+        )
+        print_line(f"\n{len(chosen)} of {len(dataset)} tasks in {dataset.name}")
+    _end_with_broken(dataset, as_json=json)
+
+
+_DIFFICULTY_STYLES = {"easy": "green", "medium": "yellow", "hard": "red"}
+
+
+def _row(task: Task) -> dict[str, object]:
+    from termarena.tasks import needs_of, tools_missing_here
+
+    return {
+        "id": task.id,
+        "format": task.provenance.format,
+        "path": task.provenance.path,
+        "category": task.metadata.category,
+        "difficulty": task.metadata.difficulty,
+        "tags": list(task.metadata.tags),
+        "languages": list(task.metadata.languages),
+        "agent_timeout_s": task.agent.timeout_s,
+        "needs": [need.capability for need in needs_of(task)],
+        "tools_missing_here": list(tools_missing_here(task)),
+        "warnings": len(task.findings),
+    }
+
+
+def _cells(task: Task) -> list[object]:
+    from termarena.tasks import needs_of, tools_missing_here
+
+    missing = [f"missing: {tool}" for tool in tools_missing_here(task)]
+    needs = [need.capability for need in needs_of(task)] + missing
+    limit = None if task.agent.timeout_s is None else f"{task.agent.timeout_s:g} s"
+    return [task.id, task.metadata.category, task.metadata.difficulty, limit, ", ".join(needs)]
+
+
+def _broken(dataset: Dataset) -> list[dict[str, object]]:
+    from termarena.cli.output import failure_of
+
+    return [{"path": broken.path, "error": dict(failure_of(broken.error))} for broken in dataset.broken]
+
+
+def _end_with_broken(dataset: Dataset, *, as_json: bool) -> None:
+    """Nothing is skipped in silence: broken tasks are told, and the command ends with a task fault."""
+    if not dataset.broken:
+        return
+    if not as_json:
+        for broken in dataset.broken:
+            say(f"error: {broken.error}")
+        say(f"{len(dataset.broken)} tasks of {dataset.name} do not load")
+    raise typer.Exit(ExitStatus.FAULT)
+
+
+@app.command()
+def show(
+    name: NameArgument, *, dataset: DatasetOption = "samples", strict: StrictOption = None, json: JsonOption = False
+) -> None:
+    """Show one task: its instruction, environment, limits, files, needs and what the loader noticed."""
+    from termarena.cli.describing import as_json, as_text
+
+    task = open_task(name, dataset=dataset, strict=strict)
+    if json:
+        print_json(as_json(task))
+    else:
+        print_line(as_text(task))
+
+
+@app.command()
+def validate(
+    sources: Annotated[
+        list[str] | None, typer.Argument(metavar="[TASK|DATASET]...", help="What to check; the samples by default.")
+    ] = None,
+    *,
+    strict: StrictOption = None,
+    warnings: Annotated[bool, typer.Option("--fail-on-warnings", help="Exit 1 for warnings too.")] = False,
+    notes: Annotated[bool, typer.Option("--notes", help="Show remarks of the lowest severity too.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Check tasks without running anything: files, instruction, environment, tests, leaks, limits.
+
+    Every finding has a rule id, a severity and a hint; docs/rules.md explains each rule. Exits 1 if any task has an
+    error.
+    """
+    from termarena.cli.validating import check_datasets, print_findings
+
+    checked = check_datasets([open_dataset(source, strict=strict) for source in sources or ["samples"]])
+    if json:
+        print_json(checked.as_dict())
+    else:
+        print_findings(checked, with_notes=notes)
+    if checked.count("error") or (warnings and checked.count("warning")):
+        raise typer.Exit(ExitStatus.FAULT)
+
+
+@app.command()
+def convert(
+    source: SourceArgument,
+    *,
+    output: OutputOption,
+    ids: TaskOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace folders that exist.")] = False,
+    strict: StrictOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write tasks of any format as canonical Harbor folders; each loads again to the same digest."""
+    from termarena.cli.output import progress
+    from termarena.tasks import Selection, load_task, write_harbor
+
+    dataset = open_dataset(source, strict=strict)
+    chosen = Selection(ids=tuple(ids or ())).choose(dataset)
+    written = []
+    with progress("converting", total=len(chosen)) as shown:
+        for task in chosen:
+            place = write_harbor(task, output, overwrite=overwrite)
+            if load_task(place).digest != task.digest:
+                from termarena.core.errors import TaskError
+
+                raise TaskError(f"{task.id} does not load to the same digest from {place}", hint="please report this")
+            written.append({"id": task.id, "from": task.provenance.format, "path": str(place), "digest": task.digest})
+            shown.advance()
+    if json:
+        print_json({"written": written, "broken": _broken(dataset)})
+    else:
+        print_table(["task", "from", "written to"], [[row["id"], row["from"], row["path"]] for row in written])
+    _end_with_broken(dataset, as_json=json)
+
+
+@app.command()
+def digest(
+    name: NameArgument,
+    *,
+    dataset: DatasetOption = "samples",
+    explain: Annotated[bool, typer.Option("--explain", help="Show everything the digest is made of.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Print the digest of what can move a task's score; equal digests mean comparable scores."""
+    from termarena.tasks import file_digests, scored_view
+
+    task = open_task(name, dataset=dataset)
+    if json:
+        view = {"scored": scored_view(task)} if explain else {}
+        print_json({"id": task.id, "digest": task.digest, "files": _printable(file_digests(task)), **view})
+        return
+    print_line(task.digest)
+    if explain:
+        print_json(scored_view(task))
+
+
+def _printable(table: dict[str, str]) -> dict[str, str]:
+    return {name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"): v for name, v in table.items()}
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The task's name: letters, digits, dots, dashes.")],
+    *,
+    output: OutputOption = Path(),
+    organisation: Annotated[str | None, typer.Option("--org", help="Makes the id ORG/NAME.")] = None,
+    category: Annotated[str, typer.Option("--category", "-c", help="One word for what it is about.")] = "scripting",
+    difficulty: Annotated[str, typer.Option("--difficulty", help="easy, medium or hard.")] = "medium",
+    json: JsonOption = False,
+) -> None:
+    """Start a task of your own: a complete small example in Harbor's layout, ready to be changed."""
+    from termarena.tasks.starting import start_task
+
+    place = start_task(name, output, organisation=organisation, category=category, difficulty=difficulty)
+    if json:
+        print_json({"path": str(place)})
+        return
+    print_line(str(place))
+    say(f"edit instruction.md, environment/, solution/ and tests/, then: termarena tasks validate {place}")

@@ -1,0 +1,106 @@
+"""Records: the JSON files that TermArena writes, with kind and schema version, replaced whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from termarena.core.errors import TaskFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Json", "read_record", "write_atomically", "write_record"]
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+
+# A record is read whole: the limit keeps a wrong path, such as a disk image, from filling the memory.
+RECORD_LIMIT_BYTES = 256 << 20
+
+
+def write_record(path: Path | str, kind: str, payload: Mapping[str, object], *, version: int = 1) -> None:
+    """Write the payload with its `schema_version` and `kind`; readers see the old file or the new one, never a part.
+
+    Raises ValueError when the payload holds NaN or one of the two reserved names, TypeError when JSON cannot hold it,
+    OSError when the folder cannot be written; in each case the old file stays as it was.
+    """
+    reserved = {"schema_version", "kind"} & set(payload)
+    if reserved:
+        raise ValueError(f"a record's payload cannot hold {', '.join(sorted(reserved))}")
+    document = {"schema_version": version, "kind": kind, **payload}
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+def read_record(path: Path | str, kind: str, *, version: int = 1) -> dict[str, Json]:
+    """The payload of a record of this kind, `schema_version` included, so that a caller can tell an older one.
+
+    Raises TaskFormatError when the file is missing, unreadable, not JSON, of another kind, or newer than `version`.
+    """
+    document = _parse(str(path), _read(Path(path)))
+    if document.pop("kind", None) != kind:
+        raise TaskFormatError(str(path), field="kind", found="another kind of file", expected=f"a {kind}")
+    found = document.get("schema_version")
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise TaskFormatError(str(path), field="schema_version", found=repr(found), expected="a version number")
+    if found > version:
+        raise TaskFormatError(
+            str(path),
+            field="schema_version",
+            found=str(found),
+            expected=f"at most {version}",
+            hint="a newer TermArena wrote this file: update this one",
+        )
+    return document
+
+
+def write_atomically(path: Path | str, content: bytes) -> None:
+    """Replace a file as a whole, and make it durable; through a symbolic link, the file that it points to.
+
+    Raises OSError; then the old file is as it was and nothing else is left in the folder.
+    """
+    target = Path(path).resolve()
+    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _make_durable(target.parent)
+
+
+def _make_durable(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(RECORD_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise TaskFormatError(str(path), found=f"no readable file ({error.strerror})", expected="a record") from error
+    if len(content) > RECORD_LIMIT_BYTES:
+        raise TaskFormatError(
+            str(path), found="a larger file", expected=f"a record of at most {RECORD_LIMIT_BYTES} bytes"
+        )
+    return content
+
+
+def _parse(file: str, content: bytes) -> dict[str, Json]:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise TaskFormatError(file, found=f"JSON that does not parse: {error}", expected="a record") from error
+    if not isinstance(document, dict):
+        raise TaskFormatError(file, found=f"a JSON {type(document).__name__}", expected="a record, which is an object")
+    return document

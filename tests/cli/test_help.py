@@ -1,0 +1,158 @@
+"""The overview: what it says, what it must not import to say it, and completion in real shells."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from running import termarena
+from termarena import __version__
+from termarena.cli.main import COMMANDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Slow to import, and needed by no one who only asks what there is.
+HEAVY = {"asyncio", "httpx", "pydantic", "pydantic_core", "rich", "rtoml", "tomli", "tomllib", "yaml"}
+# Counted beyond those of a bare interpreter: 119 on Python 3.11, 120 on 3.12, 121 on 3.13, with Typer 0.29.
+MODULES_CEILING = 125
+
+COUNT = """
+import sys
+before = set(sys.modules)
+from termarena.cli.main import main
+status = main(sys.argv[1:])
+imported = sorted(set(sys.modules) - before)
+import json
+sys.stderr.write(json.dumps([status, imported]))
+"""
+
+
+def _modules_of(*arguments: str) -> set[str]:
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", COUNT, *arguments], capture_output=True, text=True, check=True
+    )
+    status, modules = json.loads(done.stderr)
+    assert status == 0
+    return set(modules)
+
+
+def test_help_lists_every_command_on_stdout() -> None:
+    done = termarena("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, command in COMMANDS.items():
+        assert f"  {name} " in done.stdout
+        assert command.help in done.stdout
+
+
+def test_version() -> None:
+    done = termarena("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"termarena {__version__}\n", "")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_the_overview_imports_little(flag: str) -> None:
+    modules = _modules_of(flag)
+    assert HEAVY & modules == set()
+    assert len(modules) <= MODULES_CEILING
+    assert {command.module for command in COMMANDS.values()} & modules == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_imports_little_and_is_plain(name: str) -> None:
+    assert HEAVY & _modules_of(name, "--help") == set()
+    done = termarena(name, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: termarena {name} ")
+    assert "╭" not in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_line_of_the_overview_is_cut(name: str) -> None:
+    assert len(COMMANDS[name].help) <= 62
+    assert COMMANDS[name].help.endswith(".")
+
+
+def test_nothing_asked_shows_the_help_as_a_usage_error() -> None:
+    done = termarena()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: termarena ")
+
+
+@pytest.fixture
+def shell_path(tmp_path: Path) -> str:
+    """A PATH on which `termarena` is a command, as completion scripts expect."""
+    command = tmp_path / "bin" / "termarena"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m termarena "$@"\n')
+    command.chmod(0o755)
+    return f"{command.parent}:/usr/local/bin:/usr/bin:/bin"
+
+
+def _in_shell(shell: str, script: str, path: str) -> str:
+    done = subprocess.run(  # noqa: S603 - the shell under test
+        ["/usr/bin/env", f"PATH={path}", *shell.split(), script], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+BASH = """
+eval "$(termarena --show-completion)"
+COMP_WORDS=(termarena {typed}); COMP_CWORD={position}
+_termarena_completion termarena
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.needs("bash")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "position", "expected"),
+    [
+        ("''", 1, [*COMMANDS]),
+        ("d", 1, ["datasets", "doctor"]),
+        ("settings ''", 2, ["path"]),
+        ("doctor --do", 2, ["--docker"]),
+    ],
+)
+def test_bash_completes(shell_path: str, typed: str, position: int, expected: list[str]) -> None:
+    found = _in_shell("bash --norc -c", BASH.format(typed=typed, position=position), shell_path)
+    assert found.split() == expected
+
+
+@pytest.mark.needs("fish")
+@pytest.mark.slow
+def test_fish_completes(shell_path: str) -> None:
+    script = "termarena --show-completion | source; complete -C 'termarena d'"
+    lines = _in_shell("fish --no-config -c", script, shell_path).splitlines()
+    assert lines == [f"{name}\t{COMMANDS[name].help}" for name in ("datasets", "doctor")]
+
+
+ZSH = """
+autoload -Uz compinit && compinit -D
+eval "$(termarena --show-completion)"
+_arguments() { printf '%s\\n' "$@" }
+words=(termarena d); CURRENT=2
+_termarena_completion
+"""
+
+
+@pytest.mark.needs("zsh")
+@pytest.mark.slow
+def test_zsh_completes(shell_path: str) -> None:
+    offered = _in_shell("zsh -f -c", ZSH, shell_path)
+    assert '"datasets":' in offered
+    assert '"doctor":' in offered
+    assert '"tasks":' not in offered
+
+
+@pytest.mark.needs("bash")
+@pytest.mark.slow
+def test_completion_installs_into_the_shells_own_files(shell_path: str, tmp_path: Path) -> None:
+    script = f"export HOME={tmp_path}; termarena --install-completion; source {tmp_path}/.bashrc; complete -p termarena"
+    told = _in_shell("bash --norc -c", script, shell_path)
+    assert told.splitlines()[-1] == "complete -o default -F _termarena_completion termarena"

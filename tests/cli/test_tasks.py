@@ -1,0 +1,164 @@
+"""`termarena tasks` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from running import termarena
+from support.folders import harbor, simple, terminal_bench_1, write_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    harbor(tmp_path / "set" / "alpha")
+    terminal_bench_1(tmp_path / "set" / "beta")
+    simple(tmp_path / "set" / "gamma")
+    return tmp_path / "set"
+
+
+def _json(*arguments: str, status: int = 0) -> Any:  # noqa: ANN401 - whatever the command printed
+    done = termarena(*arguments, "--json")
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_list_shows_the_samples_by_default() -> None:
+    done = termarena("tasks", "list")
+    assert done.returncode == 0
+    assert "termarena/hello-world" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_list_selects(folder: Path) -> None:
+    listed = _json("tasks", "list", str(folder), "-t", "*a", "-x", "beta")
+    assert [task["id"] for task in listed["tasks"]] == ["alpha"]
+    listed = _json("tasks", "list", str(folder), "--difficulty", "easy", "--sample", "2", "--seed", "3")
+    assert len(listed["tasks"]) == 2
+
+
+def test_a_name_that_names_nothing_is_a_usage_error(folder: Path) -> None:
+    done = termarena("tasks", "list", str(folder), "-t", "alpa")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "error: no task is called alpa; there is: alpha, beta, write-one",
+        "hint: did you mean alpha?",
+    ]
+    done = termarena("tasks", "list", "nowhere")
+    assert done.returncode == 2
+    assert "error: no folder and no dataset is called nowhere" in done.stderr
+
+
+def test_a_broken_task_is_told_and_ends_with_a_task_fault(folder: Path) -> None:
+    harbor(folder / "omega", task_toml="[agent\n")
+    done = termarena("tasks", "list", str(folder))
+    assert done.returncode == 1
+    assert "alpha" in done.stdout
+    assert f"error: {folder}/omega/task.toml: found TOML that does not parse" in done.stderr
+    assert "1 tasks of set do not load" in done.stderr
+    listed = _json("tasks", "list", str(folder), status=1)
+    assert listed["broken"][0]["error"]["kind"] == "TaskFormatError"
+
+
+def test_show_tells_everything_about_one_task(folder: Path) -> None:
+    done = termarena("tasks", "show", str(folder / "beta"))
+    assert done.returncode == 0
+    for line in ("terminal-bench-1 at", "agent 120 s, grading 30 s", "image (environment/Dockerfile)"):
+        assert line in done.stdout
+    assert done.stdout.endswith("Write 1 to /app/one.txt.\n")
+    shown = _json("tasks", "show", "beta", "--dataset", str(folder))
+    assert shown["digest"].startswith("ta1:")
+    assert shown["tests"]["verdict"] == "pytest"
+    assert {need["capability"] for need in shown["needs"]} == {"image"}
+
+
+def test_show_of_a_broken_task_tells_its_own_error(folder: Path) -> None:
+    harbor(folder / "omega", task_toml="[agent]\ntimeout_sec = -1\n")
+    done = termarena("tasks", "show", "omega", "-d", str(folder))
+    assert done.returncode == 1
+    assert "agent.timeout_sec: found -1; expected a number above 0" in done.stderr
+
+
+def test_validate_names_rule_file_line_and_hint(folder: Path) -> None:
+    write_folder(folder / "alpha", {"tests/test.sh": "#!/bin/sh\r\nexit 0\r\n"})
+    done = termarena("tasks", "validate", str(folder))
+    assert done.returncode == 1
+    assert "error: alpha: tests/test.sh" in done.stdout
+    assert "[crlf-line-endings]" in done.stdout
+    checked = _json("tasks", "validate", str(folder / "alpha"), status=1)
+    assert checked["errors"] >= 1
+    finding = next(found for found in checked["tasks"][0]["findings"] if found["rule"] == "crlf-line-endings")
+    assert finding["severity"] == "error"
+    assert finding["hint"]
+
+
+def test_validate_takes_unknown_fields_as_errors_only_when_strict(tmp_path: Path) -> None:
+    folder = harbor(tmp_path / "t", task_toml='[metadata]\ndifficulty = "easy"\n[agent]\ntimout_sec = 5.0\n')
+    done = termarena("tasks", "validate", str(folder))
+    assert "did you mean timeout_sec? [unknown-field]" in done.stdout
+    assert done.returncode == 0
+    assert termarena("tasks", "validate", str(folder), "--fail-on-warnings").returncode == 1
+    done = termarena("tasks", "validate", str(folder), "--strict")
+    assert done.returncode == 1
+    assert "[does-not-load]" in done.stdout
+
+
+def test_convert_writes_folders_that_load_to_the_same_digest(folder: Path, tmp_path: Path) -> None:
+    written = _json("tasks", "convert", str(folder), "--output", str(tmp_path / "out"))["written"]
+    assert [row["from"] for row in written] == ["harbor", "terminal-bench-1", "simple"]
+    for row in written:
+        assert _json("tasks", "digest", row["path"])["digest"] == row["digest"]
+    again = termarena("tasks", "convert", str(folder), "--output", str(tmp_path / "out"))
+    assert again.returncode == 2
+    assert "hint: give --overwrite, or another --output" in again.stderr
+
+
+def test_digest_explains_itself(folder: Path) -> None:
+    explained = _json("tasks", "digest", str(folder / "alpha"), "--explain")
+    assert explained["scored"]["instruction"] == "Write 1 to /app/one.txt.\n"
+    assert "tests/test.sh" in explained["files"]
+    done = termarena("tasks", "digest", str(folder / "alpha"))
+    assert done.stdout == explained["digest"] + "\n"
+
+
+def test_init_makes_a_task_that_is_clean(tmp_path: Path) -> None:
+    made = termarena("tasks", "init", "my-task", "--org", "acme", "--output", str(tmp_path))
+    assert made.returncode == 0
+    folder = made.stdout.strip()
+    assert folder == str(tmp_path / "my-task")
+    checked = _json("tasks", "validate", folder)
+    assert (checked["tasks"][0]["id"], checked["errors"], checked["warnings"]) == ("acme/my-task", 0, 0)
+    again = termarena("tasks", "init", "my-task", "--output", str(tmp_path))
+    assert again.returncode == 2
+    assert "exists" in again.stderr
+
+
+@pytest.mark.parametrize("arguments", [["my/task"], ["ok", "--difficulty", "brutal"], ["ok", "--org", "a b"]])
+def test_init_refuses_what_cannot_be_a_task(tmp_path: Path, arguments: list[str]) -> None:
+    done = termarena("tasks", "init", *arguments, "--output", str(tmp_path))
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.needs("unshare", "user-namespaces", "python3")
+def test_the_task_that_init_makes_is_proven(tmp_path: Path) -> None:
+    from pathlib import Path  # noqa: PLC0415 - at run time only here
+
+    from support.bare import reward_of  # noqa: PLC0415 - as above
+    from termarena.tasks import load_task  # noqa: PLC0415 - as above
+
+    termarena("tasks", "init", "mine", "--output", str(tmp_path))
+    task = load_task(tmp_path / "mine")
+    folder = Path(task.provenance.path)
+    scripts = {None: "0", folder / "solution/solve.sh": "1", folder / "cheats/change-the-input.sh": "0"}
+    for number, (script, reward) in enumerate(scripts.items()):
+        scratch = tmp_path / str(number)
+        scratch.mkdir()
+        assert reward_of(task, script, scratch) == reward

@@ -1,0 +1,72 @@
+"""What every test stands on: an environment of its own, and the rule for tests that need a real component."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+KEPT_VARIABLES = {"TERMARENA_REQUIRE_REAL", "TERMARENA_SOAK"}
+
+
+def _engine_answers() -> bool:
+    from termarena.cli.checks import Machine, check_engine  # noqa: PLC0415 - only where a test asks for it
+
+    return check_engine(Machine()).status == "ok"
+
+
+def _user_namespaces_work() -> bool:
+    from termarena.cli.checks import Machine  # noqa: PLC0415 - as above
+
+    return set(Machine().namespaces.values()) == {None}
+
+
+# Components that are not simply a command on the PATH: how to tell, and how to get them.
+COMPONENTS: dict[str, tuple[Callable[[], bool], str]] = {
+    "docker": (_engine_answers, "start a Docker or Podman engine; `termarena doctor --docker` says what is wrong"),
+    "user-namespaces": (_user_namespaces_work, "allow user namespaces; `termarena doctor` says how"),
+}
+PACKAGES = {"sqlite3": "sqlite3", "gcc": "gcc", "git": "git", "zsh": "zsh", "fish": "fish", "unshare": "util-linux"}
+
+
+def _problem(component: str) -> str | None:
+    """What to do to have the component; None where it is there."""
+    if component in COMPONENTS:
+        is_there, cure = COMPONENTS[component]
+        return None if is_there() else cure
+    cure = f"install it: apt-get install {PACKAGES.get(component, component)}"
+    return None if shutil.which(component) else cure
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("soak") and not os.environ.get("TERMARENA_SOAK"):
+        pytest.skip("a long count: make soak")
+    for marker in item.iter_markers("needs"):
+        for component in marker.args:
+            problem = _problem(component)
+            if problem and os.environ.get("TERMARENA_REQUIRE_REAL"):
+                pytest.fail(f"{component} is required here and not there; {problem}", pytrace=False)
+            if problem:
+                pytest.skip(f"{component} is not there; {problem}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the files of whoever runs it, nor depends on their settings."""
+    home = tmp_path_factory.mktemp("user")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [*os.environ]:
+            if name.startswith(("TERMARENA_", "XDG_", "GIT_")) and name not in KEPT_VARIABLES:
+                patch.delenv(name)
+        for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TYPER_USE_RICH"):
+            patch.delenv(name, raising=False)
+        patch.setenv("HOME", str(home))
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("GIT_TERMINAL_PROMPT", "0")
+        patch.setenv("LC_ALL", "C.UTF-8")
+        yield

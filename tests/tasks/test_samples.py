@@ -1,0 +1,77 @@
+"""The bundled samples, proven: the reference solution passes, doing nothing fails, and every cheat fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.bare import reward_of
+from termarena.tasks import load_dataset, load_task, needs_of
+from termarena.tasks.lint import lint
+from termarena.tasks.simple import CATEGORIES
+
+if TYPE_CHECKING:
+    from termarena.tasks import Task
+
+DATASET = load_dataset("samples")
+TASKS = {task.id.removeprefix("termarena/"): task for task in DATASET}
+CHEATS = [(name, cheat.path) for name, task in TASKS.items() for cheat in task.cheats]
+ALLOWED_TOOLS = {"sh", "bash", "python3", "gcc", "make", "sqlite3", "awk", "sed", "grep", "find", "tar", "gzip", "sort"}
+
+
+def _needed(name: str) -> pytest.MarkDecorator:
+    bare = TASKS[name].environment.bare
+    return pytest.mark.needs("unshare", "user-namespaces", *(bare.requires if bare else ()))
+
+
+def test_the_set_is_what_it_promises() -> None:
+    assert DATASET.broken == ()
+    assert len(TASKS) >= 14
+    assert {"hello-world", "fibonacci-server", "csv-to-columnar"} <= TASKS.keys()
+    categories = {task.metadata.category for task in DATASET}
+    assert categories >= {*CATEGORIES[:8], "git", "debugging", "text_processing"}
+    difficulties = [task.metadata.difficulty for task in DATASET]
+    assert set(difficulties) == {"easy", "medium", "hard"}
+    assert difficulties.count("hard") >= 4
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_sample_is_clean_and_asks_for_little(name: str) -> None:
+    task = TASKS[name]
+    assert [finding.message for finding in (*task.findings, *lint(task)) if finding.severity != "info"] == []
+    assert task.environment.bare is not None
+    assert set(task.environment.bare.requires) <= ALLOWED_TOOLS
+    assert {need.capability for need in needs_of(task)} == {"network-none"}
+    assert task.environment.context.get("Dockerfile") is not None
+    assert len(task.cheats) >= 2
+    assert task.id == f"termarena/{Path(task.provenance.path).name}"
+
+
+def test_the_samples_are_graded_from_what_is_installed() -> None:
+    """Installed next to this test or not, a sample has the same digest when it is loaded by its folder."""
+    task = TASKS["hello-world"]
+    assert load_task(task.provenance.path).digest == task.digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_needed(name)) for name in TASKS])
+def test_the_reference_solution_passes(name: str, tmp_path: Path) -> None:
+    assert _reward(TASKS[name], "solution/solve.sh", tmp_path) == "1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_needed(name)) for name in TASKS])
+def test_doing_nothing_fails(name: str, tmp_path: Path) -> None:
+    assert _reward(TASKS[name], None, tmp_path) == "0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "cheat"), [pytest.param(name, cheat, marks=_needed(name)) for name, cheat in CHEATS])
+def test_a_cheat_fails(name: str, cheat: str, tmp_path: Path) -> None:
+    assert _reward(TASKS[name], f"cheats/{cheat}", tmp_path) == "0"
+
+
+def _reward(task: Task, script: str | None, scratch: Path) -> str:
+    return reward_of(task, Path(task.provenance.path) / script if script else None, scratch)

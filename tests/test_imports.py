@@ -1,0 +1,130 @@
+"""Rooms import only what the map allows, and importing any of them has no effect that anyone could notice."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import termarena
+
+PACKAGE = Path(termarena.__file__).parent
+
+_RUNS = {"core", "tasks", "sandbox", "models", "broker", "agents", "grading"}
+_PROOF = _RUNS | {"runs"}
+_FORGE = _PROOF | {"proof"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "core": set(),
+    "tasks": {"core"},
+    "sandbox": {"core", "tasks"},
+    "models": {"core"},
+    "broker": {"core", "models", "sandbox"},
+    "agents": {"core", "sandbox", "models", "broker", "tasks"},
+    "grading": {"core", "sandbox", "tasks"},
+    "runs": _RUNS,
+    "stats": set(),
+    "reports": {"core", "runs", "stats"},
+    "analysis": {"core", "runs", "stats"},
+    "proof": _PROOF,
+    "forge": _FORGE,
+    "battles": _PROOF,
+    "arena": {"core", "battles", "runs", "stats", "reports"},
+}
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+MAY_IMPORT["__main__"] = {"cli"}
+MAY_IMPORT["__init__"] = set()
+
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "samples" not in path.relative_to(PACKAGE).parts)
+
+
+def _room(source: Path) -> str:
+    return source.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def _imported_rooms(source: Path) -> set[str]:
+    """The rooms that a file names in any import, lazy ones and those for types included."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{source}: line {node.lineno} imports relatively"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    ours = {name.split(".")[1] for name in names if name.startswith("termarena.")}
+    return {name for name in ours if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()}
+
+
+def test_the_walk_sees_the_files_it_judges() -> None:
+    assert _imported_rooms(PACKAGE / "__main__.py") == {"cli"}
+    assert "core" in _imported_rooms(PACKAGE / "cli" / "main.py")
+    assert len(SOURCES) > 20
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_up_the_map(source: Path) -> None:
+    room = _room(source)
+    assert room in MAY_IMPORT, f"{room} is a room that the map does not have"
+    assert _imported_rooms(source) <= MAY_IMPORT[room] | {room}
+
+
+# Runs in a fresh interpreter: imports the modules named in argv and reports every event that touches the world.
+WATCH = """
+import importlib, json, os, sys
+seen = []
+def hook(event, arguments):
+    if event == "open":
+        path, mode, flags = arguments
+        writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        code = isinstance(path, str) and path.endswith((".py", ".pyc", ".so"))
+        own = isinstance(path, str) and path.startswith((PACKAGE, os.getcwd()))
+        if writes or (own and not code):
+            seen.append([event, str(path)])
+    elif event in TOUCHING:
+        seen.append([event, *map(str, arguments)])
+PACKAGE, TOUCHING = sys.argv[1], set(sys.argv[2].split())
+sys.addaudithook(hook)
+for name in sys.argv[3:]:
+    importlib.import_module(name)
+sys.stderr.write(json.dumps(seen))
+"""
+TOUCHING = (
+    "os.mkdir os.rename os.remove os.rmdir os.symlink os.chmod socket.connect socket.bind subprocess.Popen os.fork"
+)
+
+
+def test_importing_prints_reads_and_creates_nothing(tmp_path: Path) -> None:
+    modules = [".".join(("termarena", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in SOURCES]
+    modules = [name.removesuffix(".__init__") for name in modules if not name.endswith("__main__")]
+    assert "termarena.core.settings" in modules
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-B", "-c", WATCH, str(PACKAGE), TOUCHING, *modules],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert json.loads(done.stderr) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_watch_notices_what_it_should(tmp_path: Path) -> None:
+    (tmp_path / "careless.py").write_text(
+        "open('note', 'w').close()\nopen('note').close()\nimport os; os.mkdir('made')\n"
+    )
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-B", "-c", WATCH, str(PACKAGE), TOUCHING, "careless"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [event[0] for event in json.loads(done.stderr)] == ["open", "os.mkdir"]
