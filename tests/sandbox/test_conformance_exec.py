@@ -329,6 +329,13 @@ async def test_wall_time_ends_the_sandbox(driver: Driver) -> None:
         assert not box.is_alive
 
 
+async def test_many_long_requests_at_once(box: Sandbox) -> None:
+    """More than the control socket holds: every sender that has to wait for room is woken."""
+    word = "x" * 50_000
+    results = await asyncio.gather(*(box.exec(["sh", "-c", f"echo {number}", word]) for number in range(60)))
+    assert [result.stdout for result in results] == [f"{number}\n".encode() for number in range(60)]
+
+
 async def test_stop_twice(driver: Driver) -> None:
     async with driver.start(SandboxSpec()) as box:
         await box.stop()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from sandbox.support import out
-from termarena.core.errors import ImageError, SandboxStartError
+from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox import Limits, Root, SandboxSpec
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, ids, images, probe
 from termarena.sandbox.proxy import is_allowed, is_public
@@ -104,9 +108,85 @@ async def test_cgroup_that_cannot_be_made(sandbox_home: Path, tmp_path: Path) ->
         assert driver.list() == ()
 
 
+async def test_home_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with NamespaceDriver(home=tmp_path / "file") as driver:
+        with pytest.raises(SandboxStartError, match="Not a directory") as caught:
+            async with driver.start(SandboxSpec()):
+                raise AssertionError("started")
+    assert "TERMARENA_HOME" in (caught.value.hint or "")
+
+
+async def test_process_1_killed_mid_command(sandbox_home: Path) -> None:
+    async with NamespaceDriver(home=sandbox_home) as driver:
+        async with driver.start(SandboxSpec()) as box:
+            running = asyncio.create_task(box.exec(["sleep", "60"]))
+            while not await box.processes():
+                pass
+            os.kill(box.host_pid, signal.SIGKILL)
+            with pytest.raises(SandboxBroken, match="process 1 has ended"):
+                await running
+        assert driver.list() == ()
+
+
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def test_fork_server_killed(sandbox_home: Path) -> None:
+    async with NamespaceDriver(home=sandbox_home) as driver:
+        async with driver.start(SandboxSpec()) as box:
+            os.kill(_parent_of(box.host_pid), signal.SIGKILL)
+            with pytest.raises(SandboxBroken):
+                await box.exec(["sleep", "60"])
+        async with driver.start(SandboxSpec()) as box:
+            assert (await box.exec(["true"])).exit_status == 0
+
+
+FORBIDDEN = """
+import asyncio, sys
+from pathlib import Path
+from termarena.core.errors import SandboxStartError
+from termarena.sandbox import SandboxSpec
+from termarena.sandbox.namespace import NamespaceDriver, probe
+from termarena.sandbox.namespace.inside import seccomp, syscalls
+async def main():
+    async with NamespaceDriver(home=Path(sys.argv[1])) as driver:
+        try:
+            async with driver.start(SandboxSpec()): pass
+        except SandboxStartError as error: print(error.message, error.hint, sep=" | ")
+        assert driver.list() == ()
+    fact = probe(Path(sys.argv[1])).get("user_namespaces")
+    print(fact.is_there, fact.remedy[:10])
+syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+syscalls.install_filter(seccomp.assemble())
+asyncio.run(main())
+"""
+
+
+def test_machine_without_user_namespaces(sandbox_home: Path) -> None:
+    """Our own filter forbids them to a harness, as Docker's does."""
+    command = [sys.executable, "-c", FORBIDDEN, str(sandbox_home)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own program
+    said, fact = done.stdout.splitlines()
+    assert "Operation not permitted" in said
+    assert said.endswith("run: termarena doctor")
+    assert fact == "False allow them"
+
+
 def test_root_is_never_mapped_to_root() -> None:
     chosen = ids.choose_ids()
     assert all(line[1] != 0 for line in (*chosen.uid_lines, *chosen.gid_lines))
+
+
+def test_sweep_removes_abandoned_builds(tmp_path: Path) -> None:
+    old, fresh = tmp_path / "rootfs/.host-old", tmp_path / "rootfs/.host-fresh"
+    for folder in (old, fresh):
+        (folder / "closed").mkdir(parents=True)
+        (folder / "closed").chmod(0)
+    os.utime(old, (0, 0))
+    assert NamespaceDriver(home=tmp_path).sweep() == 0
+    assert (old.exists(), fresh.exists()) == (False, True)
 
 
 def test_probe_says_what_works(sandbox_home: Path) -> None:

@@ -9,6 +9,7 @@ import os
 import site
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -46,13 +47,16 @@ def _interpreter(home: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_suite_as_an_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_suite_as_an_ordinary_user() -> None:
     if os.geteuid() != 0:
         pytest.skip("this run is one as an ordinary user")
-    home = tmp_path_factory.mktemp("ordinary")
-    for folder in (home, home.parent, home.parent.parent):
-        folder.chmod(0o755)
-    os.chown(home, USER_ID, USER_ID)
+    # Not below pytest's own folder: every session of root closes that one to others.
+    with tempfile.TemporaryDirectory(prefix="termarena-user-") as home:
+        os.chown(home, USER_ID, USER_ID)
+        _run_suite(Path(home))
+
+
+def _run_suite(home: Path) -> None:
     chosen = [] if os.environ.get("TERMARENA_USER_SUITE") == "full" else ["-k", f"({PART}) and not without"]
     command = [_interpreter(home), "-m", "pytest", "tests/sandbox", "-q", "-p", "no:cacheprovider"]
     done = _run([*command, f"--basetemp={home}/pytest", *chosen], home)

@@ -23,7 +23,7 @@ from termarena.sandbox.contract import SandboxRecord
 __all__ = ["Trace", "default_home", "list_traces", "sweep_traces"]
 
 UNFINISHED_AFTER_S = 60.0
-"""A trace without a lock file is one being made, until it is older than this."""
+"""A trace that is still being made after this time never will be."""
 
 
 def default_home() -> Path:
@@ -40,19 +40,19 @@ class Trace:
     def __init__(self, home: Path, sandbox_id: str, *, root: str, cgroups: tuple[Path, ...]) -> None:
         """Creates the folder and takes the lock; raises `OSError` where the home is not writable."""
         self.folder = home / "sandboxes" / sandbox_id
-        self.folder.mkdir(parents=True, mode=0o700)
+        # It gets its name when it is complete and locked: a sweep in between would take the sandbox for dead.
+        fresh = self.folder.with_name(f".{sandbox_id}")
+        fresh.mkdir(parents=True, mode=0o700)
         about = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "harness_pid": os.getpid(),
             "root": root,
             "cgroups": [str(path) for path in cgroups],
         }
-        (self.folder / "about.json").write_text(json.dumps(about))
-        # It gets its name when it is locked: a sweep in between would take the sandbox for dead.
-        fresh = self.folder / "lock.new"
-        self.lock_fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        (fresh / "about.json").write_text(json.dumps(about))
+        self.lock_fd = os.open(fresh / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self.lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fresh.rename(self.folder / "lock")
+        fresh.rename(self.folder)
 
     def release(self) -> None:
         """Close our copy of the lock; the sandbox's process 1 keeps it locked while it lives."""
@@ -74,8 +74,6 @@ def _is_locked(folder: Path) -> bool:
     try:
         fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        with contextlib.suppress(FileNotFoundError):
-            return time.time() - folder.stat().st_mtime < UNFINISHED_AFTER_S
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -95,10 +93,17 @@ def _about(folder: Path) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _folders(home: Path) -> list[Path]:
+def _folders(home: Path, *, unfinished: bool = False) -> list[Path]:
+    """The traces; or those whose making began long ago and never ended."""
+    found = []
     with contextlib.suppress(FileNotFoundError):
-        return sorted((home / "sandboxes").iterdir())
-    return []
+        found = [path for path in sorted((home / "sandboxes").iterdir()) if path.name.startswith(".") == unfinished]
+    if not unfinished:
+        return found
+    long_ago = time.time() - UNFINISHED_AFTER_S
+    with contextlib.suppress(FileNotFoundError):
+        found = [path for path in found if path.stat().st_mtime < long_ago]
+    return found
 
 
 def list_traces(home: Path) -> tuple[SandboxRecord, ...]:
@@ -127,5 +132,7 @@ def sweep_traces(home: Path) -> int:
         for path in cgroups if isinstance(cgroups, list) else []:
             with contextlib.suppress(OSError):
                 Path(str(path)).rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in _folders(home, unfinished=True):
         shutil.rmtree(folder, ignore_errors=True)
     return len(dead)

@@ -117,6 +117,8 @@ class NamespaceSandbox:
             await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended.cancel()
+            # It must have let go of the pidfd before a stop begins to watch it.
+            await asyncio.wait({ended})
         if self._ready.done():
             return self._ready.result()
         if self._channel.ended is not None:

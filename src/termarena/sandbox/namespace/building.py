@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["build_once", "remove_tree"]
+__all__ = ["build_once", "remove_abandoned", "remove_tree"]
+
+ABANDONED_AFTER_S = 3600.0
 
 
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:
@@ -37,3 +40,10 @@ def remove_tree(path: Path) -> None:
     for folder, _, _ in os.walk(path):
         Path(folder).chmod(0o700)
     shutil.rmtree(path)
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Remove what a killed process had begun to build, once nobody can be building it any more."""
+    for scratch in parent.glob(".*-*"):
+        if time.time() - scratch.lstat().st_mtime > ABANDONED_AFTER_S:
+            remove_tree(scratch)

@@ -75,12 +75,16 @@ class CgroupHost:
         """Whether this controller's limits can be set."""
         return controller in self.parents
 
+    def folders_of(self, name: str) -> tuple[Path, ...]:
+        """Where the groups of this name would be."""
+        return tuple(dict.fromkeys(parent / name for parent in self.parents.values()))
+
     def create(self, name: str, limits: Limits) -> Cgroup | None:
         """The groups of one sandbox with its limits set, or None where there are none; `OSError` if refused now."""
         if self.version is None:
             return None
         folders = {controller: parent / name for controller, parent in self.parents.items()}
-        unique = tuple(dict.fromkeys(folders.values()))
+        unique = self.folders_of(name)
         made = Cgroup(self.version, unique, self._counter(folders.get("memory")))
         try:
             for folder in unique:

@@ -27,6 +27,7 @@ class Channel:
         self._socket = sock
         self._on_event = on_event
         self._waiting: dict[int, asyncio.Future[wire.Received]] = {}
+        self._room: asyncio.Future[None] | None = None
         self._last = 0
         self._loop = asyncio.get_running_loop()
 
@@ -40,6 +41,7 @@ class Channel:
         if self.ended is None:
             self.ended = reason
             self._loop.remove_reader(self._socket)
+            self._make_room()
             self._socket.close()
             for future in self._waiting.values():
                 if not future.done():
@@ -74,13 +76,17 @@ class Channel:
         return await (await self.begin({**request, "id": self.number()}, fds))
 
     async def _writable(self) -> None:
-        ready = self._loop.create_future()
-        self._loop.add_writer(self._socket, lambda: None if ready.done() else ready.set_result(None))
-        try:
-            await ready
-        finally:
-            if self.ended is None:
-                self._loop.remove_writer(self._socket)
+        """Wait for room in the socket; any number of senders may wait at once."""
+        if self._room is None:
+            self._room = self._loop.create_future()
+            self._loop.add_writer(self._socket, self._make_room)
+        await asyncio.shield(self._room)
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            self._loop.remove_writer(self._socket)
+            self._room.set_result(None)
+            self._room = None
 
     def _read(self) -> None:
         while self.ended is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
 from termarena.sandbox.namespace.box import ROOT_NAMES, Holdings, NamespaceSandbox
+from termarena.sandbox.namespace.building import remove_abandoned
 from termarena.sandbox.namespace.cgroups import Cgroup, CgroupHost, find_cgroups
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.launcher import Launched, Launcher
@@ -73,6 +74,7 @@ class NamespaceDriver:
 
     def sweep(self) -> int:
         """See the contract."""
+        remove_abandoned(self._home / "rootfs")
         return sweep_traces(self._home)
 
     def load(self, path: Path) -> Snapshot:
@@ -111,6 +113,9 @@ class NamespaceDriver:
         capabilities = self.capabilities()
         for feature in sorted(spec.requires - capabilities.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
+        if Feature.WRITABLE_SYSTEM in spec.requires and spec.root.kind == "host" and self._find()[1].kind != "shifted":
+            why = "an ordinary user cannot change the host's files in place; give a root file system, or be root"
+            raise CapabilityMissing(Feature.WRITABLE_SYSTEM.value, driver=self.name, why=why)
         if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
             raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
 
@@ -122,11 +127,7 @@ class NamespaceDriver:
     async def _start(self, what: SandboxSpec | Snapshot) -> AsyncIterator[NamespaceSandbox]:
         spec = what if isinstance(what, SandboxSpec) else what.spec
         self._check(spec)
-        if not self._is_prepared:
-            await asyncio.to_thread(sweep_traces, self._home)
-            self._launcher.ensure()
-            self._is_prepared = True
-        base = await self._prepare_base(spec)
+        base = await self._prepare(spec)
         snapshot = None if isinstance(what, SandboxSpec) else what
         box = await self._make(spec, base, snapshot)
         try:
@@ -135,9 +136,18 @@ class NamespaceDriver:
         finally:
             await asyncio.shield(box.stop())
 
-    async def _prepare_base(self, spec: SandboxSpec) -> Base:
-        known = self._store.known(spec.root)
-        return known if known is not None else await asyncio.to_thread(self._store.prepare, spec.root)
+    async def _prepare(self, spec: SandboxSpec) -> Base:
+        """The fork server running, the dead swept, the root file system ready; `SandboxStartError` or `ImageError`."""
+        try:
+            if not self._is_prepared:
+                await asyncio.to_thread(self.sweep)
+                self._is_prepared = True
+            self._launcher.ensure()
+            known = self._store.known(spec.root)
+            return known if known is not None else await asyncio.to_thread(self._store.prepare, spec.root)
+        except OSError as error:
+            hint = "set TERMARENA_HOME to a folder that is writable and has room"
+            raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
 
     async def _make(self, spec: SandboxSpec, base: Base, snapshot: Snapshot | None) -> NamespaceSandbox:
         """A ready sandbox, or nothing left of it."""
@@ -168,9 +178,10 @@ class NamespaceDriver:
     async def _launch(self, plan: _Plan) -> tuple[Holdings, Launched]:
         trace = None
         try:
-            plan.open_cgroup()
+            # The trace comes first: a kill between the two must not leave cgroups that nobody knows of.
             trace = Trace(self._home, plan.sandbox_id, root=plan.spec.root.kind, cgroups=plan.cgroup_folders)
             plan.add_fd(trace.lock_fd)
+            plan.open_cgroup()
             launched = await self._ask_for(plan)
         except BaseException as error:
             if plan.cgroup is not None:
@@ -235,6 +246,7 @@ class _Plan:
         self.fds: list[int] = []
         self.cgroup: Cgroup | None = None
         self._cgroups = cgroups
+        self._cgroup_name = f"termarena-{self.sandbox_id}"
         self._own_fds: list[int] = []
         limits = spec.limits
         has_memory_group = cgroups.has("memory")
@@ -260,7 +272,7 @@ class _Plan:
     @property
     def cgroup_folders(self) -> tuple[Path, ...]:
         """What to remove when the sandbox has ended."""
-        return self.cgroup.folders if self.cgroup is not None else ()
+        return self._cgroups.folders_of(self._cgroup_name)
 
     def add_fd(self, fd: int) -> int:
         """Send a descriptor along; its number in the message."""
@@ -269,7 +281,7 @@ class _Plan:
 
     def open_cgroup(self) -> None:
         """Make the sandbox's cgroups and send the ways into them along."""
-        self.cgroup = self._cgroups.create(f"termarena-{self.sandbox_id}", self.spec.limits)
+        self.cgroup = self._cgroups.create(self._cgroup_name, self.spec.limits)
         if self.cgroup is not None:
             opened = self.cgroup.open_procs()
             self._own_fds += opened

@@ -30,7 +30,6 @@ class Launched:
     control: socket.socket
     pidfd: int
     pid: int
-    idmapped: bool
 
 
 class Launcher:
@@ -84,8 +83,7 @@ class Launcher:
                 f"the kernel refused a sandbox: {answer.message['problem']}", hint="run: termarena doctor"
             )
         control, pidfd = answer.fds
-        message = answer.message
-        return Launched(socket.socket(fileno=control), pidfd, message["pid"], message["idmapped"])
+        return Launched(socket.socket(fileno=control), pidfd, answer.message["pid"])
 
     def close(self) -> None:
         """End the fork server and with it every sandbox it made."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import stat
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 from . import changes, children, files, tar, unpack
@@ -82,15 +81,4 @@ def _diff(_: dict[str, Any], __: list[int], volumes: list[Volume]) -> dict[str, 
     return {"entries": changes.index(volumes)}
 
 
-def _list(request: dict[str, Any], _: list[int], __: list[Volume]) -> dict[str, Any]:
-    root = files.open_inside(request["path"], os.O_RDONLY | os.O_DIRECTORY)
-    entries = []
-    for name in sorted(os.listdir(root)):
-        found = os.stat(name, dir_fd=root, follow_symlinks=False)
-        entries.append(
-            {"name": name, "kind": changes.kind_of(found), "mode": stat.S_IMODE(found.st_mode), "size": found.st_size}
-        )
-    return {"entries": entries}
-
-
-JOBS: Final = {"get_tree": _get_tree, "put_tree": _put_tree, "snapshot": _snapshot, "diff": _diff, "list": _list}
+JOBS: Final = {"get_tree": _get_tree, "put_tree": _put_tree, "snapshot": _snapshot, "diff": _diff}

@@ -7,6 +7,7 @@ ends when its control socket closes, which ends every process of the sandbox.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import select
@@ -121,6 +122,7 @@ class Supervisor:
         if request is None:
             return False
         try:
+            self._refuse_if_sealed(request.message["op"])
             getattr(self, f"_do_{request.message['op']}")(request.message, request.fds)
         except OSError as error:
             self._reply(request.message, {"errno": error.errno, "problem": error.strerror, "path": error.filename})
@@ -130,6 +132,10 @@ class Supervisor:
             for fd in request.fds:
                 os.close(fd)
         return True
+
+    def _refuse_if_sealed(self, operation: str) -> None:
+        if self.is_sealed and operation in ("exec", "pty"):
+            raise OSError(errno.EPERM, "the sandbox has been sealed")
 
     def _reply(self, request: wire.Message, answer: wire.Message, fds: tuple[int, ...] = ()) -> None:
         wire.send(self.control, {"re": request["id"], **answer}, fds)
@@ -233,7 +239,7 @@ class Supervisor:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -250,6 +256,5 @@ class Supervisor:
                     "status": status,
                     "timed_out": running.timed_out,
                     "watch_kills": self.watch_kills - running.watch_kills_before,
-                    "cpu_s": usage.ru_utime + usage.ru_stime,
                 },
             )

@@ -96,12 +96,6 @@ def install_filter(program: bytes) -> None:
         raise _fail("seccomp")
 
 
-def unshare(flags: int) -> None:
-    """`unshare(2)`."""
-    if _libc.unshare(flags) < 0:
-        raise _fail("unshare")
-
-
 def close_range(first: int, last: int) -> None:
     """Close every file descriptor from `first` to `last`."""
     if first <= last:

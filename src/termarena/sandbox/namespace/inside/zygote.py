@@ -88,33 +88,32 @@ class _ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         trees: list[int] = []
         try:
-            idmapped, lowers = self._lowers(plan, fds, trees)
+            lowers = self._lowers(plan, fds, trees)
             pid = sc.clone(NAMESPACES)
             if pid == 0:
                 supervisor.begin(plan, control=theirs, fds=fds, lowers=lowers)
-            self._release(pid, plan, ours, idmapped=idmapped)
+            self._release(pid, plan, ours)
         finally:
             ours.close()
             theirs.close()
             for fd in trees:
                 os.close(fd)
 
-    def _release(self, pid: int, plan: dict[str, Any], ours: socket.socket, *, idmapped: bool) -> None:
+    def _release(self, pid: int, plan: dict[str, Any], ours: socket.socket) -> None:
         """Give the child its ids and let it go on; it ends if this fails, because its socket closes."""
         pidfd = os.pidfd_open(pid)
         try:
             write_maps(pid, plan["ids"])
             wire.send(ours, {"go": True})
-            wire.send(self.sock, {"pid": pid, "idmapped": idmapped}, (ours.fileno(), pidfd))
+            wire.send(self.sock, {"pid": pid}, (ours.fileno(), pidfd))
         except OSError:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             raise
         finally:
             os.close(pidfd)
 
-    def _lowers(self, plan: dict[str, Any], fds: list[int], trees: list[int]) -> tuple[bool, list[list[int | str]]]:
+    def _lowers(self, plan: dict[str, Any], fds: list[int], trees: list[int]) -> list[list[int | str]]:
         """Each lower as the child takes it: a detached mount, shifted to the sandbox's ids where we may, or a path."""
-        shifted = True
         groups: list[list[int | str]] = []
         for volume in plan["volumes"]:
             group: list[int | str] = []
@@ -123,12 +122,11 @@ class _ForkServer:
                     group.append(fds[lower["fd"]])
                     continue
                 tree = self._shifted(lower["path"], plan["ids"])
-                shifted = shifted and tree is not None
                 if tree is not None:
                     trees.append(tree)
                 group.append(lower["path"] if tree is None else tree)
             groups.append(group)
-        return shifted, groups
+        return groups
 
     def _shifted(self, path: str, ids: dict[str, Any]) -> int | None:
         if not ids["shift"]:
