@@ -185,12 +185,12 @@ class ImageError(SandboxError):
 
 
 class TerminalEnded(SandboxError):
-    """The shell of a terminal has ended; `exit_status` is its own, as a shell has it."""
+    """The shell of a terminal has ended; `shell_status` is its own, as a shell has it."""
 
-    def __init__(self, exit_status: int) -> None:
+    def __init__(self, shell_status: int) -> None:
         """The sandbox itself lives: a sandbox that ended is `SandboxBroken`."""
-        super().__init__(f"the terminal's shell has ended with status {exit_status}", hint="open another terminal")
-        self.exit_status = exit_status
+        super().__init__(f"the terminal's shell has ended with status {shell_status}", hint="open another terminal")
+        self.shell_status = shell_status
 
 
 class TerminalTimeout(SandboxError, TimeoutError):

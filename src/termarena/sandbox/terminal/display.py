@@ -110,7 +110,9 @@ class Display:
 
     def _begin(self) -> None:
         self._hidden = None
-        typed = _CONTROLS.sub(lambda found: f"^{chr(ord(found[0]) ^ 0x40)}" if found[0] != "\t" else "\t", self._command)
+        typed = _CONTROLS.sub(
+            lambda found: f"^{chr(ord(found[0]) ^ 0x40)}" if found[0] != "\t" else "\t", self._command
+        )
         # The line editor has left bracketed paste in what was hidden.
         end = "\x1b[?2004l" if self.emulator.is_bracketing else ""
         if self.cast is not None:

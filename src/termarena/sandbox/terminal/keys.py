@@ -19,8 +19,8 @@ _PLAIN: Final = {
 }  # fmt: skip
 _CURSOR: Final = {"Up": "A", "Down": "B", "Right": "C", "Left": "D", "Home": "H", "End": "F"}
 _TILDE: Final = {
-    "Insert": 2, "IC": 2, "Delete": 3, "DC": 3, "PageUp": 5, "PgUp": 5, "PPage": 5, "PageDown": 6, "PgDn": 6, "NPage": 6,
-    "F5": 15, "F6": 17, "F7": 18, "F8": 19, "F9": 20, "F10": 21, "F11": 23, "F12": 24,
+    "Insert": 2, "IC": 2, "Delete": 3, "DC": 3, "PageUp": 5, "PgUp": 5, "PPage": 5, "PageDown": 6, "PgDn": 6,
+    "NPage": 6, "F5": 15, "F6": 17, "F7": 18, "F8": 19, "F9": 20, "F10": 21, "F11": 23, "F12": 24,
 }  # fmt: skip
 _FUNCTION: Final = {"F1": "P", "F2": "Q", "F3": "R", "F4": "S"}
 KEY_NAMES: Final = (*_PLAIN, *_CURSOR, *_TILDE, *_FUNCTION)

@@ -35,16 +35,16 @@ PIECE_CHARACTERS: Final = 700
 """Five bytes at most for each byte of a character: below the 4,095 that a terminal's line may have."""
 LONGEST_REPORT_BYTES: Final = 256
 KILL_LINE: Final = b"\x15"
-TRIGGER: Final = KILL_LINE + b' __ta_get; eval "$__ta_c"; __ta_end "$?"\n'
+TRIGGER: Final = KILL_LINE + b' __ta_get "$?"; eval "$__ta_c"; __ta_end "$?"\n'
 
 _INIT: Final = r"""
 __ta_b=command __ta_d=posix
 [ -z "${BASH_VERSION-}" ] || __ta_b=builtin __ta_d=bash
 [ -z "${ZSH_VERSION-}" ] || __ta_b=builtin __ta_d=zsh
-__ta_s=0 __ta_t=@TOKEN@ __ta_c= __ta_l=
-__ta_say() { "$__ta_b" printf '%s\n' "@SECRET@ $*" >@WIRE@/1; } 2>/dev/null
-__ta_mark() { "$__ta_b" printf '\033]7717;%s;E\007' "$__ta_t" >/dev/tty; __ta_say "$1" "$__ta_t" "$2"; } 2>/dev/null
-__ta_end() { __ta_s=$1; __ta_mark E "$1"; __ta_hook; return "$1"; } 2>/dev/null
+__ta_t=@TOKEN@ __ta_c= __ta_l=
+__ta_say() { "$__ta_b" printf '%s\n' "@SECRET@ $1" >@WIRE@/1; } 2>/dev/null
+__ta_mark() { "$__ta_b" printf '\033]7717;%s;E\007' "$__ta_t" >/dev/tty; __ta_say "$1 $__ta_t $2"; } 2>/dev/null
+__ta_end() { __ta_mark E "$1"; __ta_hook; return "$1"; } 2>/dev/null
 __ta_sane() { @SANE@; }
 __ta_note() { :; }
 __ta_q=$(printf '\033]7717;@TOKEN@;Q\007')
@@ -60,18 +60,19 @@ __ta_c=$__ta_c$__ta_l
 done
 __ta_note
 "$__ta_b" printf '\033]7717;%s;B\007' "$__ta_t" >/dev/tty
-return "$__ta_s"
+return "$1"
 } <@WIRE@/0 2>/dev/null
 case $__ta_d in
 bash)
 HISTCONTROL=${HISTCONTROL:+$HISTCONTROL:}ignorespace
-__ta_prompt() { __ta_s=$?; __ta_mark P "$__ta_s"; return "$__ta_s"; } 2>/dev/null
+__ta_prompt() { __ta_mark P "$?"; }
 __ta_note() { builtin history -s -- "$__ta_c"; }
 __ta_hook() { case ${PROMPT_COMMAND-} in __ta_prompt*) ;; *) PROMPT_COMMAND="__ta_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}";; esac; __ta_show '\[' '\]'; }
 ;;
 zsh)
-setopt HIST_IGNORE_SPACE NO_PROMPT_SP
-__ta_prompt() { __ta_s=$?; __ta_mark P "$__ta_s"; return "$__ta_s"; } 2>/dev/null
+setopt HIST_IGNORE_SPACE
+PROMPT_EOL_MARK=
+__ta_prompt() { __ta_mark P "$?"; }
 __ta_note() { builtin print -s -r -- "$__ta_c"; }
 eval '__ta_hook() { case " ${precmd_functions-} " in *" __ta_prompt "*) ;; *) precmd_functions=(__ta_prompt ${precmd_functions-});; esac; __ta_show "%{" "%}"; }'
 ;;
@@ -81,7 +82,7 @@ __ta_hook() { case ${PS1-} in *__ta_prompt*) ;; *) PS1='$(__ta_prompt "$?")'${PS
 ;;
 esac
 __ta_hook
-__ta_say H "$__ta_d"
+__ta_say "H $__ta_d"
 """  # noqa: E501 - one word per line would be longer still
 _BEGINNING: Final = b"\x1b]7717;"
 _SANE_COMMAND: Final = "stty sane </dev/tty"
@@ -110,7 +111,7 @@ def init_script(holder_pid: int, *, secret: str, token: str, must_repair: bool) 
 
 def bootstrap(holder_pid: int) -> bytes:
     """The line that makes a POSIX shell at its prompt read what is sent on the wire."""
-    read = f"while IFS= read -r x && [ \"$x\" != . ]; do printf '%s\\n' \"$x\"; done </proc/{holder_pid}/fd/0"
+    read = f'while IFS= \\read -r x && [ "$x" != . ]; do printf \'%s\\n\' "$x"; done </proc/{holder_pid}/fd/0'
     return KILL_LINE + f' eval "$({read})"\n'.encode()
 
 

@@ -41,7 +41,14 @@ class ShellSession:
     """Runs commands in a terminal's shell, one at a time."""
 
     def __init__(
-        self, box: Sandbox, pty: PtyProcess, *, stream: PtyStream, display: Display, options: TerminalOptions, pulse: Pulse
+        self,
+        box: Sandbox,
+        pty: PtyProcess,
+        *,
+        stream: PtyStream,
+        display: Display,
+        options: TerminalOptions,
+        pulse: Pulse,
     ) -> None:
         """`attach` must follow."""
         self._box = box
@@ -52,9 +59,10 @@ class ShellSession:
         self._pulse = pulse
         self._turn = asyncio.Lock()
         self._wire: Wire | None = None
-        self._token = ""
+        self._token = self._last_token = ""
         self._status: int | None = None
         self._is_ready = False
+        self._is_missed = False
         self._modes: list[Any] | None = None
         self.dialect: str | None = None
         """`bash`, `zsh` or `posix`, once attached."""
@@ -69,6 +77,8 @@ class ShellSession:
             self.dialect = report.token
         elif report.kind == "R":
             self._is_ready = True
+        elif report.token == self._last_token:
+            self._is_missed = True
         elif report.token == self._token:
             self._status = report.status if self._status is None else self._status
             self.is_at_prompt = report.kind == "P"
@@ -99,7 +109,7 @@ class ShellSession:
         self._wire = wire
         if old is not None:
             await old.close()
-        secret, self._token = new_token(), new_token()
+        secret, self._token, self._last_token = new_token(), new_token(), ""
         self.dialect, self._status, self.is_at_prompt = None, None, False
         wire.listen(secret, self._take)
         self._display.hide()
@@ -118,6 +128,8 @@ class ShellSession:
                 f"the prompt of {shell}", timeout_s=timeout_s, tail=tail, hint="use bash, zsh or a POSIX shell"
             )
         await self._until_prompt_shows()
+        if self.dialect == "posix" and self._modes is None:  # a line editor changes them while it waits
+            self._modes = tty.read_modes(self._pty)
 
     async def _until_prompt_shows(self) -> None:
         await self._pulse.until(lambda: self._display.is_prompt_shown or self.ended.done(), PROMPT_S)
@@ -152,17 +164,20 @@ class ShellSession:
                 if timed_out:
                     await self._interrupt()
             except asyncio.CancelledError:
-                self._stream.write(INTERRUPT)
+                await asyncio.shield(self._interrupt())
                 raise
             if not self._is_over():
-                raise NoExitStatus(command, why="its shell could not be reached again", tail=self._display.tail())
-            return await self._result(command, time.monotonic() - started, timed_out=timed_out)
+                why = "the terminal's second line was cut" if self._is_lost() else "its shell cannot be reached again"
+                raise NoExitStatus(command, why=why, tail=self._display.tail())
+            return await self._result(time.monotonic() - started, timed_out=timed_out)
 
     async def _give(self, command: str, timeout_s: float) -> None:
         """Have the shell take the command; a shell that has lost its functions is attached to again, once."""
         await self._reach_prompt(timeout_s)
         if not await self._ask_for_ready(command):
             self.raise_if_ended()
+            if tty.read_modes(self._pty) is None:
+                await tty.repair_from_inside(self._box, self._pty.pid, user=self._options.user)
             await self.attach()
             if not await self._ask_for_ready(command):
                 raise TerminalTimeout("the shell to take a command", timeout_s=READY_S, tail=self._display.tail())
@@ -175,12 +190,14 @@ class ShellSession:
         self._wire.write(encode_command(command, self._token))
 
     async def _ask_for_ready(self, command: str) -> bool:
-        self._token = new_token()
-        self._status, self._is_ready, self.is_at_prompt = None, False, False
+        if self.dialect == "posix" and self._modes is not None:
+            tty.restore_modes(self._pty, self._modes)
+        self._last_token, self._token = self._token, new_token()
+        self._status, self._is_ready, self._is_missed, self.is_at_prompt = None, False, False, False
         self._display.filter.expect(self._token)
         self._display.hide(command)
         self._stream.write(TRIGGER)
-        await self._pulse.until(lambda: self._is_ready or self.ended.done(), READY_S)
+        await self._pulse.until(lambda: self._is_ready or self._is_missed or self.ended.done(), READY_S)
         if not self._is_ready:
             self._display.reveal()
         return self._is_ready
@@ -215,14 +232,13 @@ class ShellSession:
             await self._pty.kill()
             await self._pulse.until(self.ended.done, OUTPUT_S)
 
-    async def _result(self, command: str, duration_s: float, *, timed_out: bool) -> CommandResult:
+    async def _result(self, duration_s: float, *, timed_out: bool) -> CommandResult:
         display = self._display
         if self.ended.done():
             status = self.ended.result().exit_status
             await self._pulse.until(self._stream.has_ended.is_set, PROMPT_S)
-        elif self._status is None:
-            raise NoExitStatus(command, why="the terminal's second line was cut", tail=display.tail())
         else:
+            assert self._status is not None  # noqa: S101 - `_is_over` said so
             status = self._status
             await self._pulse.until(lambda: display.has_output_ended, OUTPUT_S)
             await self._pulse.until(lambda: self.is_at_prompt or self.ended.done(), PROMPT_S)

@@ -88,7 +88,7 @@ class Terminal:
         self._send(encode_text(text))
 
     def paste(self, text: str) -> None:
-        """Paste text: bracketed if the program in front asked for that, so that a shell does not run it line by line."""
+        """Paste text: bracketed if the program in front asked for that; a shell then does not run it line by line."""
         self._send(encode_paste(text, is_bracketed=self._display.emulator.is_bracketing))
 
     def mark(self, label: str) -> None:

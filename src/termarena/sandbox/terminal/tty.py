@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from termarena.sandbox.contract import PtyProcess, Sandbox
 
-__all__ = ["end_foreground", "is_shell_in_front", "read_modes", "restore_modes"]
+__all__ = ["end_foreground", "is_shell_in_front", "read_modes", "repair_from_inside", "restore_modes"]
 
 TIOCGSID: Final = 0x5429
 KILL_TIMEOUT_S: Final = 10.0
@@ -54,4 +54,10 @@ def restore_modes(pty: PtyProcess, modes: list[Any]) -> None:
 async def end_foreground(box: Sandbox, shell_pid: int, *, user: str | None) -> None:
     """Kill the process group in the foreground of the shell's terminal, unless it is the shell itself."""
     argv = ["/bin/sh", "-c", _KILL_FOREGROUND, "sh", str(shell_pid)]
+    await box.exec(argv, user=user, cwd="/", timeout_s=KILL_TIMEOUT_S)
+
+
+async def repair_from_inside(box: Sandbox, shell_pid: int, *, user: str | None) -> None:
+    """Put usual modes back where the master cannot: with the sandbox's own `stty`, if it has one."""
+    argv = ["/bin/sh", "-c", 'stty sane <"/proc/$1/fd/0"', "sh", str(shell_pid)]
     await box.exec(argv, user=user, cwd="/", timeout_s=KILL_TIMEOUT_S)

@@ -41,13 +41,13 @@ class Wire:
         pty = await box.open_pty(HOLDER, cols=80, rows=24, user=options.user, cwd="/")
         wire = cls(pty, pulse)
         try:
-            timeout_s = options.open_timeout_s
-            await pulse.until(lambda: wire._has_spoken or wire.has_ended, timeout_s)
-            if not wire._has_spoken:
-                raise TerminalTimeout("a process that holds the terminal's second line", timeout_s=timeout_s)
+            await pulse.until(lambda: wire._has_spoken or wire.has_ended, options.open_timeout_s)
         except BaseException:
             await wire.close()
             raise
+        if not wire._has_spoken:
+            await wire.close()
+            raise TerminalTimeout("a process that holds the terminal's second line", timeout_s=options.open_timeout_s)
         return wire
 
     def listen(self, secret: str, on_report: Callable[[Report], None]) -> None:
