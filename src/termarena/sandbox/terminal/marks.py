@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TRIGGER", "MarkFilter", "Report", "ReportReader", "bootstrap", "encode_command", "init_script", "new_token"]
+__all__ = ["MarkFilter", "Report", "ReportReader", "bootstrap", "encode_command", "init_script", "new_token", "trigger"]
 
 PIECE_CHARACTERS: Final = 700
 """Five bytes at most for each byte of a character: below the 4,095 that a terminal's line may have."""
 LONGEST_REPORT_BYTES: Final = 256
 KILL_LINE: Final = b"\x15"
-TRIGGER: Final = KILL_LINE + b' __ta_get "$?"; eval "$__ta_c"; __ta_end "$?"\n'
+ABORT_SEARCH: Final = {"bash": b"\x07"}
+"""An answer to a query that nobody read may have begun a search in bash's history; in zsh this key would redraw."""
 
 _INIT: Final = r"""
 __ta_b=command __ta_d=posix
@@ -113,6 +114,12 @@ def bootstrap(holder_pid: int) -> bytes:
     """The line that makes a POSIX shell at its prompt read what is sent on the wire."""
     read = f'while IFS= \\read -r x && [ "$x" != . ]; do printf \'%s\\n\' "$x"; done </proc/{holder_pid}/fd/0'
     return KILL_LINE + f' eval "$({read})"\n'.encode()
+
+
+def trigger(dialect: str | None) -> bytes:
+    """The line that makes an attached shell take a command, whatever is on its line now."""
+    line = b' __ta_get "$?"; eval "$__ta_c"; __ta_end "$?"\n'
+    return ABORT_SEARCH.get(dialect or "", b"") + KILL_LINE + line
 
 
 def encode_command(command: str, token: str) -> bytes:

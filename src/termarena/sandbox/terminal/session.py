@@ -10,7 +10,7 @@ from termarena.core.errors import NoExitStatus, TerminalEnded, TerminalTimeout
 from termarena.sandbox.contract import TIMEOUT_STATUS
 from termarena.sandbox.terminal import tty
 from termarena.sandbox.terminal.contract import CommandResult
-from termarena.sandbox.terminal.marks import TRIGGER, bootstrap, encode_command, init_script, new_token
+from termarena.sandbox.terminal.marks import bootstrap, encode_command, init_script, new_token, trigger
 from termarena.sandbox.terminal.wire import Wire
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class ShellSession:
         self._status, self._is_ready, self._is_missed, self.is_at_prompt = None, False, False, False
         self._display.filter.expect(self._token)
         self._display.hide(command)
-        self._stream.write(TRIGGER)
+        self._stream.write(trigger(self.dialect))
         await self._pulse.until(lambda: self._is_ready or self._is_missed or self.ended.done(), READY_S)
         if not self._is_ready:
             self._display.reveal()
