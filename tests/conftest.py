@@ -23,7 +23,7 @@ def _engine_answers() -> bool:
 def _user_namespaces_work() -> bool:
     from termarena.cli.checks import Machine  # noqa: PLC0415 - as above
 
-    return set(Machine().namespaces.values()) == {None}
+    return all(fact.is_there for fact in Machine().facts.values() if fact.is_needed)
 
 
 # Components that are not simply a command on the PATH: how to tell, and how to get them.

@@ -79,3 +79,22 @@ def test_a_known_dataset_that_is_not_here_says_how_to_fetch_it(tmp_path: Path) -
     done = termarena("datasets", "pull", "terminal-bench@2.0", "--offline", env={"TERMARENA_HOME": str(tmp_path)})
     assert done.returncode == 1
     assert "it would have come from" in done.stderr
+
+
+def test_a_pull_of_the_folder_above_the_tasks_says_how_to_name_it(folder: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "tasks.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder, "repository/set")
+        tar.add(folder / "alpha" / "task.toml", "repository/README")
+    done = termarena("datasets", "pull", str(archive), env={"TERMARENA_HOME": str(tmp_path / "home")})
+    assert done.returncode == 2
+    assert "pulled to" in done.stderr
+    assert f"name the folder that holds them: {archive}#FOLDER" in done.stderr
+
+
+def test_a_password_in_an_address_is_never_shown(tmp_path: Path) -> None:
+    source = "https://me:hunter2@127.0.0.1:9/x.git"  # nothing listens there
+    for flags in (["--dry-run"], ["--offline"], []):
+        done = termarena("datasets", "pull", source, *flags, env={"TERMARENA_HOME": str(tmp_path)})
+        assert "127.0.0.1" in done.stdout + done.stderr
+        assert "hunter2" not in done.stdout + done.stderr

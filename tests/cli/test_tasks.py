@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from running import termarena
+from support.bare import reward_of
 from support.folders import harbor, simple, terminal_bench_1, write_folder
+from termarena.sandbox.namespace import NamespaceDriver
+from termarena.tasks import load_task
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,18 +150,11 @@ def test_init_refuses_what_cannot_be_a_task(tmp_path: Path, arguments: list[str]
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.needs("unshare", "user-namespaces", "python3")
-def test_the_task_that_init_makes_is_proven(tmp_path: Path) -> None:
-    from pathlib import Path  # noqa: PLC0415 - at run time only here
-
-    from support.bare import reward_of  # noqa: PLC0415 - as above
-    from termarena.tasks import load_task  # noqa: PLC0415 - as above
-
+@pytest.mark.needs("user-namespaces", "python3")
+async def test_the_task_that_init_makes_is_proven(tmp_path: Path) -> None:
     termarena("tasks", "init", "mine", "--output", str(tmp_path))
     task = load_task(tmp_path / "mine")
-    folder = Path(task.provenance.path)
-    scripts = {None: "0", folder / "solution/solve.sh": "1", folder / "cheats/change-the-input.sh": "0"}
-    for number, (script, reward) in enumerate(scripts.items()):
-        scratch = tmp_path / str(number)
-        scratch.mkdir()
-        assert reward_of(task, script, scratch) == reward
+    async with NamespaceDriver(home=tmp_path / "home") as driver:
+        assert await reward_of(driver, task, None) == "0"
+        assert await reward_of(driver, task, "solution/solve.sh") == "1"
+        assert await reward_of(driver, task, "cheats/change-the-input.sh") == "0"

@@ -1,6 +1,6 @@
 """The suite again as an ordinary user, when it runs as root: another user id, no helper programs, no cgroups.
 
-A part of it by default; everything with TERMARENA_USER_SUITE=full.
+A part of it by default; everything, with 200 kills, under `make soak`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ PART = "timeout or tree or fork or snapshot or daemon or memory or disk or proce
 REPOSITORY = Path(__file__).parents[2]
 
 
-def _run(command: list[str], home: Path) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], home: Path, **more: str) -> subprocess.CompletedProcess[str]:
     paths = [str(REPOSITORY / "src"), *site.getsitepackages()]
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
         "PYTHONPATH": ":".join(paths),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "TERMARENA_KILL_ROUNDS": os.environ.get("TERMARENA_KILL_ROUNDS", "5"),
+        **more,
     }
     return subprocess.run(  # noqa: S603 - our own tests
         command, cwd=REPOSITORY, env=env, user=USER_ID, group=USER_ID, extra_groups=[], capture_output=True, text=True,
@@ -46,19 +46,21 @@ def _interpreter(home: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_suite_as_an_ordinary_user() -> None:
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("how_much", ["part", pytest.param("everything", marks=pytest.mark.soak)])
+def test_suite_as_an_ordinary_user(how_much: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("this run is one as an ordinary user")
     # Not below pytest's own folder: every session of root closes that one to others.
     with tempfile.TemporaryDirectory(prefix="termarena-user-") as home:
         os.chown(home, USER_ID, USER_ID)
-        _run_suite(Path(home))
+        _run_suite(Path(home), is_soak=how_much == "everything")
 
 
-def _run_suite(home: Path) -> None:
-    chosen = [] if os.environ.get("TERMARENA_USER_SUITE") == "full" else ["-k", f"({PART}) and not without"]
+def _run_suite(home: Path, *, is_soak: bool) -> None:
+    chosen = [] if is_soak else ["-k", f"({PART}) and not without"]
+    more = {"TERMARENA_SOAK": "1"} if is_soak else {}
     command = [_interpreter(home), "-m", "pytest", "tests/sandbox", "-q", "-p", "no:cacheprovider"]
-    done = _run([*command, f"--basetemp={home}/pytest", *chosen], home)
+    done = _run([*command, f"--basetemp={home}/pytest", *chosen], home, **more)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     assert " passed" in done.stdout

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.bare import reward_of
+from termarena.sandbox.namespace import NamespaceDriver
 from termarena.tasks import load_dataset, load_task, needs_of
 from termarena.tasks.lint import lint
 from termarena.tasks.simple import CATEGORIES
 
 if TYPE_CHECKING:
-    from termarena.tasks import Task
+    from collections.abc import Iterator
+
+    from termarena.sandbox import Driver
 
 DATASET = load_dataset("samples")
 TASKS = {task.id.removeprefix("termarena/"): task for task in DATASET}
@@ -21,9 +25,16 @@ CHEATS = [(name, cheat.path) for name, task in TASKS.items() for cheat in task.c
 ALLOWED_TOOLS = {"sh", "bash", "python3", "gcc", "make", "sqlite3", "awk", "sed", "grep", "find", "tar", "gzip", "sort"}
 
 
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    made = NamespaceDriver(home=tmp_path_factory.mktemp("home"))
+    yield made
+    asyncio.run(made.aclose())
+
+
 def _needed(name: str) -> pytest.MarkDecorator:
     bare = TASKS[name].environment.bare
-    return pytest.mark.needs("unshare", "user-namespaces", *(bare.requires if bare else ()))
+    return pytest.mark.needs("user-namespaces", *(bare.requires if bare else ()))
 
 
 def test_the_set_is_what_it_promises() -> None:
@@ -57,21 +68,17 @@ def test_the_samples_are_graded_from_what_is_installed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_needed(name)) for name in TASKS])
-def test_the_reference_solution_passes(name: str, tmp_path: Path) -> None:
-    assert _reward(TASKS[name], "solution/solve.sh", tmp_path) == "1"
+async def test_the_reference_solution_passes(driver: Driver, name: str) -> None:
+    assert await reward_of(driver, TASKS[name], "solution/solve.sh") == "1"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_needed(name)) for name in TASKS])
-def test_doing_nothing_fails(name: str, tmp_path: Path) -> None:
-    assert _reward(TASKS[name], None, tmp_path) == "0"
+async def test_doing_nothing_fails(driver: Driver, name: str) -> None:
+    assert await reward_of(driver, TASKS[name], None) == "0"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "cheat"), [pytest.param(name, cheat, marks=_needed(name)) for name, cheat in CHEATS])
-def test_a_cheat_fails(name: str, cheat: str, tmp_path: Path) -> None:
-    assert _reward(TASKS[name], f"cheats/{cheat}", tmp_path) == "0"
-
-
-def _reward(task: Task, script: str | None, scratch: Path) -> str:
-    return reward_of(task, Path(task.provenance.path) / script if script else None, scratch)
+async def test_a_cheat_fails(driver: Driver, name: str, cheat: str) -> None:
+    assert await reward_of(driver, TASKS[name], f"cheats/{cheat}") == "0"

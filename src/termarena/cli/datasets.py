@@ -14,8 +14,9 @@ from termarena.cli.output import JsonOption, command_group, print_json, print_li
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from termarena.tasks import Dataset
     from termarena.tasks.pull import Progress as PullProgress
-    from termarena.tasks.pull import Step
+    from termarena.tasks.pull import Pulled, Step
 
 __all__ = ["app"]
 
@@ -62,6 +63,7 @@ def pull(
     json: JsonOption = False,
 ) -> None:
     """Fetch a dataset into the cache; what is there already is not fetched again."""
+    from termarena.core.errors import NotFound
     from termarena.core.settings import resolve_settings
     from termarena.tasks import load_dataset
     from termarena.tasks.pull import explain
@@ -69,19 +71,27 @@ def pull(
 
     settings = resolve_settings().settings
     sources = settings.datasets.sources
+    plan = explain(source, sources=sources)
     if dry_run:
-        plan = explain(source, sources=sources)
         print_json(plan.as_dict()) if json else print_line(f"would fetch {plan.describe()}")
         return
-    with _showing(source) as progress:
+    with _showing(plan.source) as progress:
         got = fetch(
             source, home=settings.paths.home, progress=progress, offline=offline, refresh=refresh, sources=sources
         )
-    dataset = load_dataset(got.path)
+    try:
+        dataset = load_dataset(got.path)
+    except NotFound as error:
+        inside = f"; name the folder that holds them: {plan.source}#FOLDER" if not plan.folder else ""
+        raise NotFound(f"pulled to {got.path}, but {error.message}", hint=f"{error.hint or ''}{inside}") from error
     if json:
         tasks = {"tasks": len(dataset), "broken": [broken.path for broken in dataset.broken]}
         print_json({**got.as_dict(), **tasks})
-        return
+    else:
+        _show_pulled(got, dataset)
+
+
+def _show_pulled(got: Pulled, dataset: Dataset) -> None:
     print_line(str(got.path))
     for note in got.notes:
         say(f"note: {note}")

@@ -143,7 +143,7 @@ class SandboxStartError(SandboxError):
     """A sandbox could not be made on this machine; nothing of it is left."""
 
 
-class SandboxBroken(SandboxError):  # noqa: N818 - named for what happened
+class SandboxBroken(SandboxError):
     """A running sandbox has ended or does not answer; `reason` says how that was seen."""
 
     def __init__(self, sandbox: str, reason: str, *, hint: str | None = None) -> None:
@@ -164,7 +164,7 @@ class SandboxFileError(SandboxError, OSError):
         self.errno = errno
 
 
-class CapabilityMissing(SandboxError):  # noqa: N818 - named for what happened
+class CapabilityMissing(SandboxError):
     """The driver cannot do what the task needs; raised before anything starts."""
 
     def __init__(self, capability: str, *, driver: str, why: str, hint: str | None = None) -> None:

@@ -36,16 +36,21 @@ class _Document(NamedTuple):
 
     sections: TaskToml
     ours: Extension
+    environment: Environment
+    """Without its context."""
     agent: AgentPhase
+    grading: Grading
+    """As long as the tests bring no image of their own."""
     metadata: Metadata
     artifacts: tuple[Artifact, ...]
     findings: tuple[Finding, ...]
     unknown: dict[str, Any]
 
 
+_NO_EXTENSION = Extension()
 # Large sets are generated, with few different task.toml among them: one of 3,566 tasks has a single one.
 _seen: dict[tuple[str, bool], _Document] = {}
-_MOST_SEEN = 256
+_MOST_SEEN = 64
 
 
 def _document(folder: str, *, strict: bool) -> _Document:
@@ -56,7 +61,7 @@ def _document(folder: str, *, strict: bool) -> _Document:
     if known is None:
         known = _checked(text, Checker(file=file, name=MARKER, strict=strict))
         if len(_seen) >= _MOST_SEEN:
-            _seen.clear()
+            _seen.pop(next(iter(_seen)), None)
         _seen[text, strict] = known
     return known
 
@@ -66,13 +71,16 @@ def _checked(text: str, check: Checker) -> _Document:
     if "version" in table:
         table.setdefault("schema_version", table.pop("version"))
     sections = check.check(TaskToml, table)
-    ours = check.check(Extension, sections.metadata.get("termarena", {}), prefix="metadata.termarena")
+    ours = sections.metadata.get("termarena")
+    environment = parts.environment(check, sections.environment, FileTree(), names=())
     if sections.schema_version not in KNOWN_SCHEMAS:
         check.note("schema-version", f"unknown schema_version {sections.schema_version!r}")
     return _Document(
         sections=sections,
-        ours=ours,
+        ours=_NO_EXTENSION if ours is None else check.check(Extension, ours, prefix="metadata.termarena"),
+        environment=environment,
         agent=parts.agent_phase(check, sections.agent, "agent"),
+        grading=parts.grading(check, sections.verifier, "verifier", bundled=parts.NOTHING, outer=environment),
         metadata=metadata_of(check, sections),
         artifacts=parts.artifacts(check, sections.artifacts, "artifacts"),
         findings=tuple(check.findings),
@@ -100,7 +108,9 @@ class _Folder:
         document, known = self.document, self.known
         environment = self._environment()
         tests = self._bundled("tests")
-        grading = parts.grading(self.check, document.verifier, "verifier", bundled=tests, outer=environment)
+        grading = known.grading
+        if grading.mode == "separate":
+            grading = parts.grading(self.check, document.verifier, "verifier", bundled=tests, outer=environment)
         return Task(
             id=self._id(),
             instruction="" if document.steps else instruction_of(f"{self.path}/instruction.md", boundary=self.path),
@@ -150,9 +160,9 @@ class _Folder:
 
     def _environment(self) -> Environment:
         context, names = self._bundled("environment")
-        environment = parts.environment(self.check, self.document.environment, context, names=names)
-        parts.check_buildable(environment, names, self.path)
         ours = self.ours
+        environment = self.known.environment.model_copy(update={"context": context, "compose": parts.compose_in(names)})
+        parts.check_buildable(environment, names, self.path)
         if ours.setup is not None and context.get(ours.setup) is None:
             raise self.check.refuse("metadata.termarena.setup", found=ours.setup, expected="a file in environment/")
         if ours.requires is None and not ours.services:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from termarena.tasks.checking import Checker
     from termarena.tasks.harbor_schema import AgentSection, EnvironmentSection, VerifierSection
 
-__all__ = ["Bundled", "agent_phase", "artifacts", "check_buildable", "compose_in", "environment", "grading"]
+__all__ = ["NOTHING", "Bundled", "agent_phase", "artifacts", "check_buildable", "compose_in", "environment", "grading"]
 
 # Harbor reads this name and no other; tasks ship files called docker-compose.yml as data.
 COMPOSE_NAME = "docker-compose.yaml"
@@ -142,6 +142,9 @@ class Bundled(NamedTuple):
 
     tree: FileTree
     names: tuple[str, ...]
+
+
+NOTHING = Bundled(FileTree(), ())
 
 
 def _grader_environment(

@@ -29,6 +29,9 @@ TWO_TASKS: dict[str, bytes] = {
 }
 
 
+IN_TASKS = {name.removeprefix("tasks/"): data for name, data in TWO_TASKS.items() if name.startswith("tasks/")}
+
+
 def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder, with an author and a date that never change."""
     environment = {**os.environ, **_WHO}

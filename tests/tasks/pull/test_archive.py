@@ -182,7 +182,7 @@ def test_an_archive_that_is_cut_short_is_broken(name: str, tmp_path: Path, home:
 
 
 @pytest.mark.parametrize("name", PACKED)
-@pytest.mark.parametrize("content", [b"", b"this is no archive at all", gzip.compress(b"nor is this")])
+@pytest.mark.parametrize("content", [b"", b"this is no archive at all", gzip.compress(b"nor is this", mtime=0)])
 def test_a_file_that_is_no_archive_is_broken(name: str, content: bytes, tmp_path: Path, home: Path) -> None:
     (tmp_path / name).write_bytes(content)
     assert fails(str(tmp_path / name), home).reason == "broken"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from termarena.core.errors import UsageError
-from termarena.tasks.pull import Plan, PullError, find_pulled, pull
+from termarena.tasks.pull import Plan, PullError, find_pulled, list_pulled, pull
 from termarena.tasks.pull.contract import as_pull_error
 
 if TYPE_CHECKING:
@@ -49,6 +49,14 @@ def test_what_was_pulled_reads_the_same_the_second_time(archive: Path, home: Pat
     assert second.pop("is_from_cache") is True
     assert first == second
     assert json.dumps(first)
+
+
+def test_everything_in_the_cache_is_listed_with_what_it_is(archive: Path, home: Path) -> None:
+    assert list_pulled(home) == ()
+    pulled = pull(str(archive), home=home)
+    assert list_pulled(home) == (find_pulled(str(archive), home=home),)
+    (pulled.path.parent / "record.json").write_text("{")
+    assert list_pulled(home) == ()
 
 
 @pytest.mark.parametrize("damage", ["gone", "no JSON", "other key"])

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import os
 import signal
 import socket
 import sys
-import tarfile
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -18,7 +15,7 @@ from tasks.pull.processes import start
 from tasks.pull.repositories import files_in
 from tasks.pull.servers import COMMIT, Hub, Reply, Site
 from termarena.core.errors import MissingExtra
-from termarena.tasks.pull import PullError, Step, explain, find_pulled, pull
+from termarena.tasks.pull import PullError, Step, find_pulled, pull
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,6 +168,7 @@ def test_a_server_that_stays_broken_is_given_up_and_what_arrived_is_used_later(t
     assert again[resolve(BINARY)] + before[resolve(BINARY)] <= 2
 
 
+@pytest.mark.slow
 def test_a_server_that_stalls_is_asked_again(tasks: Hub, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("termarena.tasks.pull.web.TIMEOUT_S", 0.3)
     tasks.faults[resolve(BINARY)] = [Reply(body=LARGE, cut_after=5000, held=True)]
@@ -209,7 +207,7 @@ def test_a_redirect_is_followed_without_the_token(tasks: Hub, home: Path, monkey
     assert not [file for file in home.rglob("*") if file.is_file() and b"s3cret" in file.read_bytes()]
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/"])
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "http://[", "http://h:99999999/"])
 def test_a_redirect_to_anything_but_http_is_refused(target: str, tasks: Hub, home: Path) -> None:
     tasks.faults[resolve("README.md")] = [Reply(302, headers={"Location": target})]
     assert fails("hf:org/tasks", home).reason == "unsafe"
@@ -387,59 +385,3 @@ def test_a_disk_that_fills_up_while_a_file_comes_is_told_apart(tasks: Hub, tmp_p
     with start("hf:org/tasks", disk, "unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh") as process:
         _, said = process.communicate()
     assert said.startswith("disk-full: could not fetch hf:org/tasks: the disk is full"), said
-
-
-def archive(name: str, content: dict[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as opened:
-        for path, data in content.items():
-            entry = tarfile.TarInfo(f"{name}/{path}" if name else path)
-            entry.size, entry.mode = len(data), 0o755 if path.endswith(".sh") else 0o644
-            opened.addfile(entry, io.BytesIO(data))
-    return packed.getvalue()
-
-
-@pytest.fixture
-def terminalworld(monkeypatch: pytest.MonkeyPatch) -> Hub:
-    """The layout of the public dataset: an archive for each task, and lists of the splits."""
-    hub = Hub("EuniAI/TerminalWorld", commit=str(explain("terminalworld").revision))
-    monkeypatch.setenv("HF_ENDPOINT", hub.url)
-    task = {"task.toml": b"", "solution/solve.sh": b"#!/bin/sh\n"}
-    hub.files = {f"artifacts/tw_{number}.tar.gz": archive(f"tw_{number}", task) for number in (1, 2, 3)}
-    hub.files["artifacts/tw_4.tar.gz"] = archive("", task)
-    rows = [{"task_id": "tw_2", "artifact_path": "artifacts/tw_2.tar.gz"}]
-    rows += [{"task_id": "tw_4", "artifact_path": "artifacts/tw_4.tar.gz"}]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    hub.files["data/verified.jsonl.gz"] = gzip.compress(lines.encode())
-    hub.in_lfs = set(hub.files)
-    return hub
-
-
-def test_terminalworld_is_unpacked_into_a_folder_for_each_task(terminalworld: Hub, home: Path) -> None:
-    with terminalworld.running():
-        pulled = pull("terminalworld", home=home)
-    assert sorted(entry.name for entry in pulled.path.iterdir()) == ["tw_1", "tw_2", "tw_3", "tw_4"]
-    assert os.access(pulled.path / "tw_1/solution/solve.sh", os.X_OK)
-    assert (pulled.path / "tw_4/task.toml").exists()
-    assert pulled.path.parent.parent.name == "terminalworld"
-
-
-def test_a_split_fetches_only_the_tasks_that_its_list_names(terminalworld: Hub, home: Path) -> None:
-    with terminalworld.running():
-        pulled = pull("terminalworld-verified", home=home)
-    assert sorted(entry.name for entry in pulled.path.iterdir()) == ["tw_2", "tw_4"]
-    assert len([path for path in terminalworld.paths() if "/resolve/" in path and "artifacts" in path]) == 2
-
-
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"{}\n"), gzip.compress(b"[1"), gzip.compress(b"")])
-def test_a_list_of_a_split_that_cannot_be_read_is_refused(content: bytes, terminalworld: Hub, home: Path) -> None:
-    terminalworld.files["data/verified.jsonl.gz"] = content
-    with terminalworld.running():
-        assert fails("terminalworld-verified", home).reason == "broken"
-
-
-def test_an_archive_in_a_dataset_that_leaves_its_folder_is_refused(terminalworld: Hub, home: Path) -> None:
-    terminalworld.files["artifacts/tw_3.tar.gz"] = archive("..", {"outside": b""})
-    with terminalworld.running():
-        assert fails("terminalworld", home).reason == "unsafe"
-    assert not list(home.rglob("outside"))

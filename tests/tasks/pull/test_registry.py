@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tasks.pull.servers import Site
 
-pytestmark = [pytest.mark.needs("git")]
+pytestmark = [pytest.mark.needs("git"), pytest.mark.slow]
 
 Row = dict[str, object]
 
@@ -199,7 +199,9 @@ def test_a_folder_that_the_commit_does_not_have_is_not_found(git_site: GitSite, 
     assert "tasks/third" in error.message
 
 
-def test_a_registry_cannot_make_git_run_a_command(tmp_path: Path, home: Path) -> None:
+def test_a_registry_cannot_make_git_run_a_command(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gitconfig").write_text("[protocol]\nallow = always\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     task = {"name": "a", "git_url": f"ext::touch {tmp_path}/ran", "git_commit_id": "ab" * 20, "path": "a"}
     fails(write(tmp_path, {"name": "set", "version": "1", "tasks": [task]}), home)
     assert not (tmp_path / "ran").exists()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from termarena.core.errors import NotFound, UsageError
-from termarena.tasks.pull import explain, pull
+from termarena.tasks.pull import explain, known_sources, pull
 from termarena.tasks.pull.contract import shown
 from termarena.tasks.pull.source import read_source
 
@@ -89,6 +89,9 @@ def test_a_dataset_has_a_name_that_can_be_that_of_a_folder(text: str, name: str)
         "registry:",
         "registry:file:///r.json#set",
         "https://host.invalid",
+        "https://[/a.zip",
+        "https://host.invalid:99999999/a.zip",
+        "registry:https://[/r.json#set",
     ],
 )
 def test_what_is_no_source_is_a_usage_error(text: str) -> None:
@@ -96,8 +99,11 @@ def test_what_is_no_source_is_a_usage_error(text: str) -> None:
         explain(text)
 
 
-@settings(max_examples=300)
-@given(st.text(max_size=60) | st.from_regex(r"(github:|hf:|registry:|https://h/|git\+|file://)[\w/@#.:~%-]{0,40}"))
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(max_size=300) | st.from_regex(r"(github:|hf:|registry:|https://h/|git\+|file://)[\w/@#.:~%\[\]-]{0,300}")
+)
 def test_any_text_is_a_source_or_a_usage_error(text: str) -> None:
     try:
         plan = explain(text)
@@ -177,6 +183,10 @@ def test_a_name_from_the_settings_is_known_and_replaces_a_bundled_one() -> None:
     assert ours.source == "ours"
     assert explain("terminal-bench@2.0", sources=sources).address == "https://mirror.invalid/tb2.git"
     assert read_source("ours", sources).shelf == "ours"
+    listed = known_sources(sources)
+    assert listed["ours"] == sources["ours"]
+    assert listed["terminal-bench@2.0"] == sources["terminal-bench@2.0"]
+    assert "terminalworld" in listed
 
 
 def test_a_name_in_the_settings_that_can_be_none_is_refused() -> None:

@@ -77,6 +77,11 @@ def test_a_link_that_leaves_is_refused(target: str, tmp_path: Path) -> None:
     refused(tar(entry("sub", tarfile.DIRTYPE), entry("link", tarfile.SYMTYPE, target)), tmp_path)
 
 
+def test_a_link_that_names_the_place_itself_is_refused_since_the_place_will_move(tmp_path: Path) -> None:
+    inside = str(tmp_path / "outer/into/file")
+    assert "points to" in refused(tar(entry("file"), entry("link", tarfile.SYMTYPE, inside)), tmp_path)
+
+
 def test_links_that_leave_only_together_are_refused(tmp_path: Path) -> None:
     steps = [entry("here", tarfile.SYMTYPE, "."), entry("up", tarfile.SYMTYPE, "here/..")]
     assert "leaves it" in refused(tar(*steps), tmp_path)
@@ -215,6 +220,7 @@ GOOD = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(sorted(GOOD)),

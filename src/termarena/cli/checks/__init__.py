@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING
 from termarena.cli.checks.contract import Check, Machine, Status
 from termarena.cli.checks.engines import check_compose, check_engine
 from termarena.cli.checks.extras import check_extras, check_keys
-from termarena.cli.checks.groups import check_control_groups
 from termarena.cli.checks.hardware import check_disk, check_gpu, check_processors
-from termarena.cli.checks.namespaces import check_id_ranges, check_overlay, check_proc, check_user_namespaces
+from termarena.cli.checks.sandbox import (
+    check_cgroups,
+    check_identities,
+    check_overlay,
+    check_proc,
+    check_seccomp,
+    check_shared_layers,
+    check_user_namespaces,
+)
 from termarena.cli.checks.system import check_git, check_kernel, check_python, check_settings
 
 if TYPE_CHECKING:
@@ -31,8 +38,10 @@ CHECKS: tuple[Callable[[Machine], Check], ...] = (
     check_user_namespaces,
     check_overlay,
     check_proc,
-    check_id_ranges,
-    check_control_groups,
+    check_seccomp,
+    check_identities,
+    check_shared_layers,
+    check_cgroups,
     check_engine,
     check_compose,
     check_gpu,

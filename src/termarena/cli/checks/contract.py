@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from termarena.sandbox.namespace.probe import Fact
 
 __all__ = ["Check", "Machine", "Status", "first_line_of"]
 
@@ -48,11 +52,16 @@ class Machine:
             return None
 
     @cached_property
-    def namespaces(self) -> Mapping[str, str | None]:
-        """What the namespace probe answered, step by step; see `termarena.cli.checks.probe`."""
-        from termarena.cli.checks.namespaces import run_probe
+    def facts(self) -> Mapping[str, Fact]:
+        """What the embedded sandbox's own probe found, by name; empty where there is no such sandbox."""
+        if sys.platform != "linux":
+            return {}
+        from termarena.core.home import default_home
+        from termarena.sandbox.namespace.probe import probe
 
-        return run_probe(self.patience_s)
+        named = self.environment.get("TERMARENA_HOME")
+        found = probe(Path(named) if named else default_home(self.environment))
+        return {fact.name: fact for fact in found.facts}
 
 
 def first_line_of(command: Sequence[str], *, patience_s: float) -> str | None:

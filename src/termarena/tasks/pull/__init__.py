@@ -2,7 +2,6 @@
 
 from termarena.tasks.pull.contract import Kind, Plan, Progress, Pulled, PullError, Reason, Step
 from termarena.tasks.pull.listing import known_sources, list_pulled
-from termarena.tasks.pull.known import known_names
 from termarena.tasks.pull.pulling import explain, find_pulled, pull
 
 __all__ = [
@@ -15,6 +14,7 @@ __all__ = [
     "Step",
     "explain",
     "find_pulled",
-    "known_names",
+    "known_sources",
+    "list_pulled",
     "pull",
 ]

@@ -63,6 +63,8 @@ class Plan:
     """Whether the revision can only ever mean one content."""
     tasks: tuple[str, ...] = ()
     """The tasks wanted, where it is not all of them."""
+    is_packed: bool = False
+    """Whether the folder holds archives of one task each, to be unpacked."""
 
     def describe(self) -> str:
         """One line for people: `the git repository … at commit …, folder tasks (80 tasks)`."""
@@ -219,7 +221,8 @@ def _elsewhere(plan: Plan) -> str:
         "archive": f"where there is a network, download {plan.address}",
         "folder": "",
     }[plan.kind]
-    return f"{how}; bring it here as PATH and run: termarena datasets pull {inside}"
+    unpack = f", unpack the archives in {inside}" if plan.is_packed else ""
+    return f"{how}; bring it here as PATH{unpack} and run: termarena datasets pull {inside}"
 
 
 def as_pull_error(plan: Plan, error: OSError) -> PullError:
@@ -231,15 +234,18 @@ def as_pull_error(plan: Plan, error: OSError) -> PullError:
     )
 
 
-_USERINFO = re.compile(r"(?<=://)[^/\s@]*@")
-_SSH_USER = re.compile(r"(ssh://)([^/\s:@]*)(?::[^/\s@]*)?@")
+_USERINFO = re.compile(r"(?P<scheme>[a-z+]+)://(?P<user>[^/\s:@]*)(?P<password>:[^/\s@]*)?@")
 _QUERY = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*")
 
 
 def shown(text: str) -> str:
     """The text as it may be shown: no user or password in a URL, no query, which is where signed URLs keep theirs."""
-    text = _SSH_USER.sub(r"\1\2\0", text)
-    return _QUERY.sub(r"\1", _USERINFO.sub("", text)).replace("\0", "@")
+    return _QUERY.sub(r"\1", _USERINFO.sub(_without_secret, text))
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    """SSH needs its user and holds no secret in it; a user in another URL may be a token."""
+    return f"ssh://{found['user']}@" if found["scheme"] == "ssh" else f"{found['scheme']}://"
 
 
 def is_safe_path(path: str) -> bool:

@@ -60,6 +60,7 @@ _UNWANTED = (
 _SSH = "ssh -oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=30"
 
 _REASONS: tuple[tuple[Reason, str], ...] = (
+    ("broken", r"repository corruption|bad object|unable to read tree"),
     ("disk-full", r"No space left on device|Disk quota exceeded"),
     ("unauthorised", r"Authentication failed|could not read (?:Username|Password)|terminal prompts disabled"),
     ("unauthorised", r"Permission denied \(|error: 40[13]\b|Host key verification failed"),
@@ -169,7 +170,7 @@ class _Listener:
         self._kept = ""
 
     def hear(self, block: bytes) -> None:
-        *lines, self._rest = re.split(r"[\r\n]", self._rest + block.decode(errors="replace"))
+        *lines, self._rest = re.split(r"[\r\n]", self._rest + block.decode(errors="replace").replace("\0", ""))
         for line in lines:
             found = _PROGRESS.match(line)
             if found is None:

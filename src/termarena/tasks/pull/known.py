@@ -14,7 +14,7 @@ from termarena.core.errors import NotFound, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Index", "KnownSource", "known_names", "look_up"]
+__all__ = ["Index", "KnownSource", "all_names", "look_up"]
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:@[\w.+-]+)?")
 
@@ -61,9 +61,9 @@ def _bundled() -> dict[str, KnownSource]:
     return found
 
 
-def known_names(sources: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Every bundled name, and those that the settings add."""
-    return tuple(dict.fromkeys([*_bundled(), *(sources or {})]))
+def all_names() -> tuple[str, ...]:
+    """Every bundled name."""
+    return tuple(_bundled())
 
 
 def look_up(text: str, sources: Mapping[str, str]) -> KnownSource | None:

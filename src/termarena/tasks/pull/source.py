@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from termarena.core.errors import NotFound, UsageError
 from termarena.tasks.pull.contract import Kind, Plan, is_safe_path, shown
-from termarena.tasks.pull.known import KnownSource, known_names, look_up
+from termarena.tasks.pull.known import KnownSource, all_names, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,6 +114,7 @@ class Source:
             folder=self.folder,
             is_pinned=self.is_pinned,
             tasks=tasks,
+            is_packed=self.known is not None and self.known.unpack,
         )
 
 
@@ -227,7 +228,7 @@ def _local(text: str) -> Source:
 def _nothing(text: str) -> NotFound:
     if "/" in text:
         return NotFound(f"there is no file or folder {text}", hint=_FORMS)
-    return NotFound(f"no dataset is known as {text}, and there is no such folder", known=known_names(), hint=_FORMS)
+    return NotFound(f"no dataset is known as {text}, and there is no such folder", known=all_names(), hint=_FORMS)
 
 
 def _archive(text: str, address: str, *, name: str, digest: re.Match[str] | None, folder: str | None) -> Source:

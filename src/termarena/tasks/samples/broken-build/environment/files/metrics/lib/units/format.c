@@ -1,0 +1,6 @@
+#include "units.h"
+
+const char *unit_label(const struct unit *u)
+{
+    return u->name;
+}

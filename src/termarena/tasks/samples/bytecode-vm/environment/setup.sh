@@ -1,0 +1,6 @@
+#!/bin/sh
+# Start state: only the machine's description.
+set -eu
+here=$(dirname "$0")
+mkdir -p /app
+cp "$here/files/SPEC.md" /app/SPEC.md

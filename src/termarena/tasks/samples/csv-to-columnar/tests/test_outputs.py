@@ -1,0 +1,418 @@
+"""Grades the CSV to TCF1 converter with a reader of its own."""
+import datetime
+import hashlib
+import os
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+import zlib
+
+PROGRAM = "/app/csv2col"
+INT, DECIMAL, DATE, STRING = 1, 2, 3, 4
+DIGESTS = {
+    "/app/SPEC.md": "d33475611a43b01bc562cef8784f670a787ac270b35a7dec87bcbf0777e1edba",
+    "/app/data/orders.csv": "c0154ee7b18e26b2a5c287426b23a2553519186b123a0fe64a273c16243345f2",
+    "/app/data/orders.tcf": "186d4a3e57489e1e2d7f73659616a8bfe20f5719e885289dc08404619a281e68",
+}
+EXAMPLE = bytes.fromhex(
+    "54434631000000000100000000000000020000000000000003000000000000000302000000000000000200000061620101000000000000003200000000000000"
+    "d4feffffffffffffc9040000000000000300000001000000030000000000000002006964010004006e616d650400050070726963650202030000000800000000"
+    "000000180000000000000000000000878dcb2b20000000000000001200000000000000010000006d90f35a380000000000000018000000000000000000000075"
+    "f990098c71ef6c7300000054434631"
+)
+
+
+class Bad(Exception):
+    """The file breaks the specification."""
+
+
+class Cursor:
+    def __init__(self, data, what):
+        self.data, self.pos, self.what = data, 0, what
+
+    def take(self, n):
+        if self.pos + n > len(self.data):
+            raise Bad("%s ends too early" % self.what)
+        self.pos += n
+        return self.data[self.pos - n:self.pos]
+
+    def number(self, code):
+        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
+
+    def finish(self):
+        if self.pos != len(self.data):
+            raise Bad("%s has %d bytes too many" % (self.what, len(self.data) - self.pos))
+
+
+def read_chunk(data, kind, rows, nulls, what):
+    c = Cursor(data, what)
+    present = [True] * rows
+    if nulls:
+        bits = c.take((rows + 7) // 8)
+        flat = [bool(b >> i & 1) for b in bits for i in range(8)]
+        if any(flat[rows:]):
+            raise Bad("%s: spare bits are set" % what)
+        present = flat[:rows]
+    if present.count(False) != nulls:
+        raise Bad("%s: NULL count and bitmap disagree" % what)
+    count = rows - nulls
+    if kind == STRING:
+        entries = [c.take(c.number("I")) for _ in range(c.number("I"))]
+        if any(a >= b for a, b in zip(entries, entries[1:])):
+            raise Bad("%s: dictionary is not in strictly ascending order" % what)
+        width = c.number("B")
+        if width != (1 if len(entries) <= 256 else 2):
+            raise Bad("%s: index width %d for %d entries" % (what, width, len(entries)))
+        indexes = [c.number("B" if width == 1 else "H") for _ in range(count)]
+        if set(indexes) != set(range(len(entries))):
+            raise Bad("%s: entries without use, or use of entries that are not there" % what)
+        values = [entries[i].decode("utf-8") for i in indexes]
+    else:
+        values = [c.number("i" if kind == DATE else "q") for _ in range(count)]
+    c.finish()
+    it = iter(values)
+    return [next(it) if p else None for p in present]
+
+
+def read_tcf(data):
+    """Names, (type, scale) of each column, and the columns' values."""
+    if len(data) < 32 or data[:4] != b"TCF1" or data[-4:] != b"TCF1":
+        raise Bad("no magic at both ends")
+    crc, length = struct.unpack("<II", data[-12:-4])
+    start = len(data) - 12 - length
+    if start < 8 or start % 8:
+        raise Bad("footer length %d does not fit" % length)
+    footer = data[start:-12]
+    if zlib.crc32(footer) != crc:
+        raise Bad("CRC of the footer")
+    f = Cursor(footer, "footer")
+    columns, groups, rows = f.number("I"), f.number("I"), f.number("Q")
+    names, kinds = [], []
+    for _ in range(columns):
+        names.append(f.take(f.number("H")).decode("utf-8"))
+        kinds.append((f.number("B"), f.number("B")))
+    if groups != (rows + 999) // 1000:
+        raise Bad("%d groups for %d rows" % (groups, rows))
+    values = [[] for _ in names]
+    at = 4
+    for g in range(groups):
+        here = f.number("I")
+        if here != min(1000, rows - 1000 * g):
+            raise Bad("group %d has %d rows" % (g, here))
+        for i, (kind, _) in enumerate(kinds):
+            what = "chunk %r of group %d" % (names[i], g)
+            offset, size, nulls, crc = f.number("Q"), f.number("Q"), f.number("I"), f.number("I")
+            if offset != (at + 7) // 8 * 8 or any(data[at:offset]):
+                raise Bad("%s starts at %d or has bad padding before it" % (what, offset))
+            at = offset + size
+            if at > start:
+                raise Bad("%s runs into the footer" % what)
+            if zlib.crc32(data[offset:at]) != crc:
+                raise Bad("CRC of %s" % what)
+            if kind not in (INT, DECIMAL, DATE, STRING):
+                raise Bad("type code %d" % kind)
+            values[i] += read_chunk(data[offset:at], kind, here, nulls, what)
+    f.finish()
+    if start != (at + 7) // 8 * 8 or any(data[at:start]):
+        raise Bad("footer starts at %d or has bad padding before it" % start)
+    return names, kinds, values
+
+
+def days(text):
+    return (datetime.date(*map(int, text.split("-"))) - datetime.date(1970, 1, 1)).days
+
+
+class Lcg:
+    def __init__(self, seed):
+        self.state = seed
+
+    def __call__(self, n):
+        self.state = (self.state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        return (self.state >> 33) % n
+
+
+class Case(unittest.TestCase):
+    def same(self, got, want):
+        """Like assertEqual, but never works out a long difference."""
+        if got != want:
+            self.fail("got %.300r, not %.300r" % (got, want))
+
+    def setUp(self):
+        tmp = tempfile.TemporaryDirectory()
+        self.addCleanup(tmp.cleanup)
+        self.dir = tmp.name
+
+    def run_program(self, source, target, timeout=15):
+        return subprocess.run([PROGRAM, source, target], cwd=self.dir, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+
+    def convert(self, text):
+        source, target = os.path.join(self.dir, "in.csv"), os.path.join(self.dir, "out.tcf")
+        with open(source, "wb") as f:
+            f.write(text if isinstance(text, bytes) else text.encode("utf-8"))
+        done = self.run_program(source, target)
+        self.assertEqual(done.returncode, 0, "exit status; standard error: %r" % done.stderr[-500:])
+        with open(target, "rb") as f:
+            return f.read()
+
+    def table(self, text):
+        return read_tcf(self.convert(text))
+
+    def one(self, *values):
+        """Type, scale and values of a column, given as it stands in the CSV."""
+        names, kinds, columns = self.table("k,v\n" + "".join("r,%s\n" % v for v in values))
+        self.assertEqual(names, ["k", "v"])
+        self.assertEqual(kinds[0], (STRING, 0))
+        self.same(columns[0], ["r"] * len(values))
+        return kinds[1] + (columns[1],)
+
+
+class Delivered(unittest.TestCase):
+    def digest(self, path):
+        with open(path, "rb") as f:
+            self.assertEqual(hashlib.sha256(f.read()).hexdigest(), DIGESTS[path], path)
+
+    def test_specification_is_unchanged(self):
+        self.digest("/app/SPEC.md")
+
+    def test_orders_csv_is_unchanged(self):
+        self.digest("/app/data/orders.csv")
+
+    def test_orders_tcf_is_the_converted_table(self):
+        self.digest("/app/data/orders.tcf")
+
+
+class Csv(Case):
+    def test_example_of_the_specification_byte_for_byte(self):
+        self.same(self.convert('id,name,price\n1,ab,0.5\n2,"",-3\n3,,12.25\n').hex(), EXAMPLE.hex())
+
+    def test_quoted_commas_quotes_and_line_ends(self):
+        names, kinds, columns = self.table('"a,""b""\n",c\r\n"1,2","x\r\ny"\n"""",z\r\n"\n\n",""""""\n')
+        self.same(names, ['a,"b"\n', "c"])
+        self.same(columns, [["1,2", '"', "\n\n"], ["x\r\ny", "z", '""']])
+
+    def test_null_and_empty_string_differ(self):
+        self.same(self.one("", '""', "x", '""', ""), (STRING, 0, [None, "", "x", "", None]))
+
+    def test_an_empty_string_is_not_a_number(self):
+        self.same(self.one("1", '""', ""), (STRING, 0, ["1", "", None]))
+
+    def test_quoted_values_count_for_the_type(self):
+        self.same(self.one('"12"', "", "7"), (INT, 0, [12, None, 7]))
+
+    def test_blank_lines_are_skipped(self):
+        self.same(self.table("\n\r\na\n\n1\n\r\n\n2\n\n"), (["a"], [(INT, 0)], [[1, 2]]))
+
+    def test_quoted_empty_line_is_a_row(self):
+        self.same(self.table('a\n""\nx\n'), (["a"], [(STRING, 0)], [["", "x"]]))
+
+    def test_byte_order_mark_and_missing_last_line_end(self):
+        self.same(self.table(b"\xef\xbb\xbfa,b\n1,"), (["a", "b"], [(INT, 0), (STRING, 0)], [[1], [None]]))
+
+    def test_byte_order_mark_before_a_quoted_name(self):
+        self.same(self.table(b'\xef\xbb\xbf"a"\n1'), (["a"], [(INT, 0)], [[1]]))
+
+    def test_line_of_commas_is_a_row_of_nulls(self):
+        self.same(self.table("a,b,c\n,,\n1,2,3\n,,")[2], [[None, 1, None], [None, 2, None], [None, 3, None]])
+
+    def test_white_space_is_kept(self):
+        self.same(self.one(" 1", "2 ", '" "', "\t"), (STRING, 0, [" 1", "2 ", " ", "\t"]))
+
+    def test_other_line_separators_are_ordinary(self):
+        self.same(self.one("a\u2028b", "c\x0bd", "e\x85f", "g\x0c"), (STRING, 0, ["a\u2028b", "c\x0bd", "e\x85f", "g\x0c"]))
+
+    def test_file_names_with_blanks(self):
+        source, target = os.path.join(self.dir, "my table.csv"), os.path.join(self.dir, "my table.tcf")
+        with open(source, "w") as f:
+            f.write("a\n5\n")
+        with open(target, "w") as f:
+            f.write("old content " * 100)
+        self.assertEqual(self.run_program(source, target).returncode, 0)
+        with open(target, "rb") as f:
+            self.same(read_tcf(f.read()), (["a"], [(INT, 0)], [[5]]))
+
+
+class Types(Case):
+    def test_int_range(self):
+        big, small = 2**63 - 1, -(2**63)
+        self.same(self.one(str(big), str(small), "0"), (INT, 0, [big, small, 0]))
+        self.same(self.one(str(big + 1), "1"), (STRING, 0, [str(big + 1), "1"]))
+        self.same(self.one(str(small - 1)), (STRING, 0, [str(small - 1)]))
+
+    def test_numbers_of_many_digits_are_strings(self):
+        self.same(self.one("9" * 6000, "1"), (STRING, 0, ["9" * 6000, "1"]))
+
+    def test_not_ints(self):
+        for v in ("007", "-0", "+5", "1_000", "1e3", "\u0663", "\uff11", "0x10", "--1", "-"):
+            with self.subTest(value=v):
+                self.same(self.one(v, "5"), (STRING, 0, [v, "5"]))
+
+    def test_decimal_takes_the_largest_scale(self):
+        self.same(self.one("1.5", "-2", "0.125", "-0.0", "", "10.10"), (DECIMAL, 3, [1500, -2000, 125, 0, None, 10100]))
+
+    def test_decimal_negative_fraction(self):
+        self.same(self.one("-0.05", "-0", "-1.999"), (DECIMAL, 3, [-50, 0, -1999]))
+
+    def test_decimal_is_exact(self):
+        self.same(self.one("9007199254740993.01", "0.29"), (DECIMAL, 2, [900719925474099301, 29]))
+
+    def test_decimal_limits(self):
+        self.same(self.one("9223372036.854775807", "-9223372036.854775808"), (DECIMAL, 9, [2**63 - 1, -(2**63)]))
+        self.same(self.one("9223372036.854775808")[0], STRING)
+        self.same(self.one("0.1234567890", "1")[0], STRING)
+        self.same(self.one("0.5", "922337203685477580")[0], DECIMAL)
+        self.same(self.one("0.50", "922337203685477580")[0], STRING)
+
+    def test_not_decimals(self):
+        for v in (".5", "5.", "01.5", "1.5e3", "+1.5", "1,5", "1.5.1", "inf", "nan", "1.\u0665", "1_0.5"):
+            with self.subTest(value=v):
+                self.same(self.one('"%s"' % v, "2.5"), (STRING, 0, [v, "2.5"]))
+
+    def test_dates(self):
+        texts = ["1970-01-01", "1969-12-31", "2000-02-29", "0001-01-01", "9999-12-31", "1582-10-10"]
+        self.same(self.one(*texts), (DATE, 0, [days(t) for t in texts]))
+
+    def test_not_dates(self):
+        for v in ("2023-02-29", "1900-02-29", "0000-01-01", "2023-13-01", "2023-1-01", "20230101", "2023-01-01 ", "2023-W01-1", "2023-00-10",
+                  "202\u0663-01-01"):
+            with self.subTest(value=v):
+                self.same(self.one(v, "2023-01-01"), (STRING, 0, [v, "2023-01-01"]))
+
+    def test_mixed_columns_are_strings(self):
+        self.same(self.one("1", "2023-01-01"), (STRING, 0, ["1", "2023-01-01"]))
+        self.same(self.one("1.5", "2023-01-01"), (STRING, 0, ["1.5", "2023-01-01"]))
+
+    def test_column_without_values_is_string(self):
+        self.same(self.one("", "", ""), (STRING, 0, [None, None, None]))
+
+    def test_type_is_decided_over_all_groups(self):
+        texts = [str(i) for i in range(2600)]
+        texts[2555] = "n/a"
+        self.same(self.one(*texts), (STRING, 0, texts))
+
+    def test_scale_is_decided_over_all_groups(self):
+        texts = ["%d.5" % i for i in range(1500)]
+        texts[1400] = "3.1415"
+        self.same(self.one(*texts), (DECIMAL, 4, [31415 if i == 1400 else i * 10000 + 5000 for i in range(1500)]))
+
+
+class Layout(Case):
+    def test_no_rows(self):
+        self.same(self.table("a,b\n"), (["a", "b"], [(STRING, 0)] * 2, [[], []]))
+
+    def test_group_edges(self):
+        for rows in (1, 7, 8, 9, 999, 1000, 1001, 2000):
+            with self.subTest(rows=rows):
+                self.same(self.one(*map(str, range(rows))), (INT, 0, list(range(rows))))
+
+    def test_nulls_in_one_group_only(self):
+        texts = ["" if 1000 <= i < 2000 and i % 3 else str(i) for i in range(2300)]
+        self.same(self.one(*texts), (INT, 0, [int(t) if t else None for t in texts]))
+
+    def test_a_group_of_nulls_only(self):
+        texts = ["" if 1000 <= i < 2000 else "v%d" % (i % 5) for i in range(2003)]
+        self.same(self.one(*texts), (STRING, 0, [t or None for t in texts]))
+
+    def test_dictionary_widths(self):
+        for distinct in (1, 255, 256, 257, 1000):
+            with self.subTest(distinct=distinct):
+                texts = ["s%d" % (i * 7 % distinct) for i in range(1000)]
+                self.same(self.one(*texts), (STRING, 0, texts))
+
+    def test_dictionary_order_is_that_of_bytes(self):
+        texts = ["b", "a", "B", "ab", "\u00e9", "\uffff", "\U0001f600", "~", "z", "", "\x01"]
+        self.same(self.one(*['"%s"' % t for t in texts]), (STRING, 0, texts))
+
+    def test_names_are_utf8(self):
+        self.same(self.table("gr\u00f6\u00dfe,\u6f22\u5b57\n1,2\n")[0], ["gr\u00f6\u00dfe", "\u6f22\u5b57"])
+
+    def test_long_names_and_values(self):
+        name, value = "n" * 65535, "v" * 200000
+        self.same(self.table("%s\n%s\n" % (name, value)), ([name], [(STRING, 0)], [[value]]))
+
+    def test_large_table_in_time(self):
+        rnd = Lcg(4711)
+        words = ["w%d" % i for i in range(700)] + ["a,b", 'q"q', "l\nl", "caf\u00e9", "0"]
+        table = [[] for _ in range(8)]
+        lines = ["i,d,t,s,u,sparse,mixed,big\n"]
+        for i in range(20000):
+            amount, day, word = rnd(10**7) - 5 * 10**6, rnd(40000) - 10000, words[rnd(len(words))]
+            date = (datetime.date(1970, 1, 1) + datetime.timedelta(days=day)).isoformat()
+            sparse = rnd(100) if rnd(10) == 0 else None
+            mixed = None if rnd(4) == 0 else "" if rnd(9) == 0 else str(rnd(50))
+            big = rnd(2**31) * rnd(2**31) - 2**60
+            for column, v in zip(table, (i, amount, day, word, "u%d" % i, sparse, mixed, big)):
+                column.append(v)
+            quoted = '"%s"' % word.replace('"', '""')
+            lines.append("%d,%s%d.%02d,%s,%s,u%d,%s,%s,%d\n" % (
+                i, "-" if amount < 0 else "", abs(amount) // 100, abs(amount) % 100, date, quoted, i,
+                "" if sparse is None else sparse, "" if mixed is None else '"%s"' % mixed, big))
+        started = time.monotonic()
+        data = self.convert("".join(lines))
+        self.assertLess(time.monotonic() - started, 10)
+        names, kinds, columns = read_tcf(data)
+        self.assertEqual(kinds, [(INT, 0), (DECIMAL, 2), (DATE, 0), (STRING, 0), (STRING, 0), (INT, 0), (STRING, 0), (INT, 0)])
+        for name, got, want in zip(names, columns, table):
+            self.assertTrue(got == want, "column %s differs" % name)
+
+
+class Malformed(Case):
+    INPUTS = {
+        "empty file": b"",
+        "only blank lines": b"\n\r\n\n",
+        "only a byte order mark": b"\xef\xbb\xbf",
+        "too few fields": b"a,b\n1,2\n3\n",
+        "too many fields": b"a,b\n1,2\n3,4,5\n",
+        "row of two NULLs under one name": b"a\n,\n",
+        "unfinished quote": b'a,b\n1,"2\n3,4\n',
+        "text after a closing quote": b'a,b\n"1"x,2\n',
+        "blank after a closing quote": b'a,b\n"1" ,2\n',
+        "quote inside a plain field": b'a,b\n1"2,3\n',
+        "quote after a blank": b'a,b\n1, "2"\n',
+        "lone CR": b"a,b\n1,2\r3,4\n",
+        "CR at the end": b"a,b\n1,2\r",
+        "CR CR LF": b"a,b\n1,2\r\r\n",
+        "duplicate name": b"a,b,a\n1,2,3\n",
+        "unnamed column": b"a,,c\n1,2,3\n",
+        "empty name in quotes": b'a,""\n1,2\n',
+        "name too long": b"n" * 65536 + b"\n1\n",
+        "not UTF-8": b"a\n\xff\n",
+        "UTF-8 cut off": b"a\nx\xc3",
+        "surrogate in UTF-8": b"a\n\xed\xa0\x80\n",
+        "overlong UTF-8": b"a\n\xc0\xaf\n",
+    }
+
+    def refuse(self, source, target):
+        done = self.run_program(source, target)
+        self.assertEqual(done.returncode, 2)
+        self.assertNotEqual(done.stderr.strip(), b"", "a message on standard error")
+
+    def test_malformed_input_is_refused(self):
+        source, target = os.path.join(self.dir, "in.csv"), os.path.join(self.dir, "out.tcf")
+        for what, data in self.INPUTS.items():
+            with self.subTest(what):
+                with open(source, "wb") as f:
+                    f.write(data)
+                self.refuse(source, target)
+                self.assertFalse(os.path.lexists(target), "output was created")
+
+    def test_missing_input_is_refused(self):
+        target = os.path.join(self.dir, "out.tcf")
+        self.refuse(os.path.join(self.dir, "none.csv"), target)
+        self.assertFalse(os.path.lexists(target), "output was created")
+
+    def test_old_output_stays_after_an_error(self):
+        source, target = os.path.join(self.dir, "in.csv"), os.path.join(self.dir, "out.tcf")
+        with open(target, "wb") as f:
+            f.write(b"precious")
+        with open(source, "wb") as f:
+            f.write(b"a,b\n" + b"1,2\n" * 3000 + b"3\n")
+        self.refuse(source, target)
+        with open(target, "rb") as f:
+            self.assertEqual(f.read(), b"precious")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,3 @@
+#!/bin/sh
+# The start state is an empty /app.
+mkdir -p /app

@@ -1,0 +1,38 @@
+"""Import of bank statements in CSV."""
+import csv
+
+from .journal import Journal
+from .money import parse_amount, split
+
+HEADER = ["when", "description", "amount", "account"]
+
+
+def _counterparts(text, cents):
+    """Postings that balance cents on the bank account."""
+    if "=" not in text:
+        return [(text, -cents)]
+    names, weights = [], []
+    for part in text.split(";"):
+        name, _, weight = part.partition("=")
+        names.append(name)
+        weights.append(int(weight))
+    return list(zip(names, split(-cents, weights)))
+
+
+def load(lines, journal, bank="assets:bank", tag=None):
+    rows = [row for row in csv.reader(lines) if row]
+    if not rows or rows[0] != HEADER:
+        raise ValueError("no header")
+    # Everything is tried out on a scratch journal first, so that a bad row leaves no trace.
+    scratch = Journal(journal.utc_offset)
+    made = []
+    for row in rows[1:]:
+        if len(row) != len(HEADER):
+            raise ValueError(f"bad row: {row}")
+        when, description, amount, account = row
+        cents = parse_amount(amount)
+        made.append((when, description, [(bank, cents)] + _counterparts(account, cents), () if tag is None else (tag,)))
+        scratch.add(*made[-1])
+    for entry in made:
+        journal.add(*entry)
+    return len(made)
