@@ -43,11 +43,11 @@ def shell(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def terminal(box: Sandbox, shell: str) -> AsyncIterator[Terminal]:
     """Each shell in turn."""
-    async with open_terminal(box, TerminalOptions(shell=(shell,))) as opened:
+    async with open_terminal(box, TerminalOptions(shell_argv=(shell,))) as opened:
         yield opened
 
 
 @pytest.fixture
 async def bash(box: Sandbox) -> AsyncIterator[Terminal]:
-    async with open_terminal(box, TerminalOptions(shell=("/bin/bash",))) as opened:
+    async with open_terminal(box, TerminalOptions(shell_argv=("/bin/bash",))) as opened:
         yield opened

@@ -136,7 +136,7 @@ async def test_timeout_of_a_loop_in_the_shell_itself(terminal: Terminal) -> None
 
 
 async def test_a_shell_that_cannot_be_interrupted_is_ended(box: Sandbox) -> None:
-    options = TerminalOptions(shell=("/bin/bash",), open_timeout_s=1.5)
+    options = TerminalOptions(shell_argv=("/bin/bash",), open_timeout_s=1.5)
     async with open_terminal(box, options) as terminal:
         result = await terminal.run("trap '' INT; while :; do :; done", timeout_s=0.1)
         assert (result.timed_out, result.shell_ended) == (True, True)
@@ -264,7 +264,7 @@ async def test_the_history_holds_the_command(bash: Terminal) -> None:
 
 
 async def test_another_user_and_folder(box: Sandbox) -> None:
-    options = TerminalOptions(shell=("/bin/sh",), user="nobody", cwd="/usr", env={"OWN": "value"})
+    options = TerminalOptions(shell_argv=("/bin/sh",), user="nobody", cwd="/usr", env={"OWN": "value"})
     async with open_terminal(box, options) as terminal:
         assert (await terminal.run("id -u; pwd; echo $OWN")).text == "65534\n/usr\nvalue\n"
 

@@ -9,11 +9,11 @@ from termarena.sandbox.terminal.keys import encode_key, encode_paste, encode_tex
 
 EXPECTED = {
     "a": b"a", "é": "é".encode(), "Enter": b"\r", "Tab": b"\t", "BTab": b"\x1b[Z", "S-Tab": b"\x1b[Z", "Space": b" ",
-    "Escape": b"\x1b", "BSpace": b"\x7f", "C-c": b"\x03", "C-C": b"\x03", "C-@": b"\0", "C-Space": b"\0", "C-[": b"\x1b",
-    "C-\\": b"\x1c", "C-_": b"\x1f", "C-?": b"\x7f", "M-x": b"\x1bx", "C-M-d": b"\x1b\x04", "S-a": b"A", "Up": b"\x1b[A",
-    "C-Left": b"\x1b[1;5D", "S-M-End": b"\x1b[1;4F", "F1": b"\x1bOP", "C-F1": b"\x1b[1;5P", "F5": b"\x1b[15~",
-    "PageUp": b"\x1b[5~", "PPage": b"\x1b[5~", "C-Delete": b"\x1b[3;5~", "-": b"-", "C--": None, "Enterr": None, "": None,
-    "C-": None, "C-é": None, "~": b"~",
+    "Escape": b"\x1b", "BSpace": b"\x7f", "C-c": b"\x03", "C-C": b"\x03", "C-@": b"\0", "C-Space": b"\0",
+    "C-[": b"\x1b", "C-\\": b"\x1c", "C-_": b"\x1f", "C-?": b"\x7f", "M-x": b"\x1bx", "C-M-d": b"\x1b\x04",
+    "S-a": b"A", "Up": b"\x1b[A", "C-Left": b"\x1b[1;5D", "S-M-End": b"\x1b[1;4F", "F1": b"\x1bOP",
+    "C-F1": b"\x1b[1;5P", "F5": b"\x1b[15~", "PageUp": b"\x1b[5~", "PPage": b"\x1b[5~", "C-Delete": b"\x1b[3;5~",
+    "-": b"-", "C--": None, "Enterr": None, "": None, "C-": None, "C-é": None, "~": b"~",
 }  # fmt: skip
 
 

@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from termarena.sandbox.terminal import TerminalOptions, open_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from termarena.sandbox import ExecResult, PtyProcess, Sandbox
     from termarena.sandbox.terminal import Terminal
@@ -26,7 +26,7 @@ class RelayedPty:
         self._real = real
         self._ours, self._theirs = socket.socketpair()
         for end in (self._ours, self._theirs):
-            end.setblocking(False)
+            end.settimeout(0)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(real.master_fd, self._outwards)
         self._loop.add_reader(self._ours, self._inwards)
@@ -76,21 +76,21 @@ class RelayedPty:
         self._real.close()
 
 
-class RelayingSandbox:
-    """A sandbox whose terminals are behind sockets; everything else is the real one's."""
+def relay(box: Sandbox, patch: pytest.MonkeyPatch) -> None:
+    """From now on the sandbox's terminals are behind sockets."""
+    real = box.open_pty
 
-    def __init__(self, real: Sandbox) -> None:
-        self._real = real
-        self.exec = real.exec
+    async def open_pty(argv: Sequence[str], **how: Any) -> RelayedPty:  # noqa: ANN401 - handed through
+        return RelayedPty(await real(argv, **how))
 
-    async def open_pty(self, *args: object, **kwargs: object) -> RelayedPty:
-        return RelayedPty(await self._real.open_pty(*args, **kwargs))  # type: ignore[arg-type] - handed through
+    patch.setattr(box, "open_pty", open_pty)
 
 
 @pytest.fixture
-async def relayed(box: Sandbox, shell: str) -> AsyncIterator[Terminal]:
-    options = TerminalOptions(shell=(shell,))
-    async with open_terminal(RelayingSandbox(box), options) as terminal:  # type: ignore[arg-type] - what a terminal uses
+async def relayed(box: Sandbox, shell: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Terminal]:
+    relay(box, monkeypatch)
+    options = TerminalOptions(shell_argv=(shell,))
+    async with open_terminal(box, options) as terminal:
         yield terminal
 
 

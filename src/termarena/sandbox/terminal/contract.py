@@ -31,7 +31,7 @@ class TerminalOptions:
 
     cols: int = 80
     rows: int = 24
-    shell: Sequence[str] = ("/bin/sh",)
+    shell_argv: Sequence[str] = ("/bin/sh",)
     """The words that start an interactive bash, zsh or POSIX shell; it reads its own start-up files."""
     user: str | None = None
     cwd: str | None = None
@@ -47,7 +47,7 @@ class TerminalOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot be opened before anything starts."""
         check_size(self.cols, self.rows)
-        if not self.shell:
+        if not self.shell_argv:
             raise ValueError("a terminal needs a shell")
 
 

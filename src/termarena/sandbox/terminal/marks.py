@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MarkFilter", "Report", "ReportReader", "bootstrap", "encode_command", "init_script", "new_token", "trigger"]
 
-PIECE_CHARACTERS: Final = 700
-"""Five bytes at most for each byte of a character: below the 4,095 that a terminal's line may have."""
+LINE_BYTES: Final = 3800
+"""Of the 4,095 that a line of a terminal may have."""
 LONGEST_REPORT_BYTES: Final = 256
 KILL_LINE: Final = b"\x15"
 ABORT_SEARCH: Final = {"bash": b"\x07"}
@@ -126,16 +126,27 @@ def encode_command(command: str, token: str) -> bytes:
     """A command for the wire: pieces in which everything but plain ASCII is an octal escape; raises `ValueError`."""
     if "\0" in command:
         raise ValueError("a command cannot hold a NUL")
-    pieces = (command[at : at + PIECE_CHARACTERS] for at in range(0, len(command), PIECE_CHARACTERS))
-    lines = [token, *(_escape(piece) for piece in pieces), "."]
-    return "".join(f"{line}\n" for line in lines).encode("ascii")
+    return "".join(f"{line}\n" for line in (token, *_lines(command), ".")).encode("ascii")
 
 
-def _escape(piece: str) -> str:
-    raw = piece.encode("utf-8", "surrogateescape")
-    # A piece that is a single dot would end the command.
-    plain = set() if piece == "." else set(range(0x20, 0x7F)) - {0x5C}
-    return "".join(chr(byte) if byte in plain else f"\\0{byte:03o}" for byte in raw)
+def _lines(command: str) -> Iterator[str]:
+    """No line ends within a character; none is a single dot, which ends the command."""
+    line: list[str] = []
+    length = 0
+    for character in command:
+        escaped = _escape(character)
+        if length + len(escaped) > LINE_BYTES:
+            yield "".join(line)
+            line, length = [], 0
+        line.append(escaped)
+        length += len(escaped)
+    yield r"\0056" if line == ["."] else "".join(line)
+
+
+def _escape(character: str) -> str:
+    if " " <= character <= "~" and character != "\\":
+        return character
+    return "".join(f"\\0{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class ShellSession:
         if not self.is_at_prompt:
             self._display.reveal()
             self.raise_if_ended()
-            shell = " ".join(self._options.shell)
+            shell = " ".join(self._options.shell_argv)
             raise TerminalTimeout(
                 f"the prompt of {shell}", timeout_s=timeout_s, tail=tail, hint="use bash, zsh or a POSIX shell"
             )
@@ -157,10 +157,12 @@ class ShellSession:
         """See `Terminal.run`."""
         encode_command(command, "")
         async with self._turn:
-            await self._give(command, timeout_s)
-            started = time.monotonic()
+            started = await self._give(command, timeout_s)
             try:
                 timed_out = not await self._until_over(timeout_s)
+                if self._is_lost() and not self._has_begun():
+                    started = await self._give(command, timeout_s)
+                    timed_out = not await self._until_over(timeout_s)
                 if timed_out:
                     await self._interrupt()
             except asyncio.CancelledError:
@@ -171,8 +173,8 @@ class ShellSession:
                 raise NoExitStatus(command, why=why, tail=self._display.tail())
             return await self._result(time.monotonic() - started, timed_out=timed_out)
 
-    async def _give(self, command: str, timeout_s: float) -> None:
-        """Have the shell take the command; a shell that has lost its functions is attached to again, once."""
+    async def _give(self, command: str, timeout_s: float) -> float:
+        """Have the shell take the command; when it did. A shell that has lost its functions is attached to again."""
         await self._reach_prompt(timeout_s)
         if not await self._ask_for_ready(command):
             self.raise_if_ended()
@@ -188,6 +190,7 @@ class ShellSession:
             tty.restore_modes(self._pty, self._modes)
         assert self._wire is not None  # noqa: S101 - `_reach_prompt` attached
         self._wire.write(encode_command(command, self._token))
+        return time.monotonic()
 
     async def _ask_for_ready(self, command: str) -> bool:
         if self.dialect == "posix" and self._modes is not None:
@@ -204,6 +207,9 @@ class ShellSession:
 
     def _is_over(self) -> bool:
         return self.ended.done() or (self._status is not None and tty.is_shell_in_front(self._pty) is not False)
+
+    def _has_begun(self) -> bool:
+        return self._display.capture is not None
 
     def _is_lost(self) -> bool:
         return self._wire is None or self._wire.has_ended

@@ -204,7 +204,7 @@ async def open_terminal(box: Sandbox, options: TerminalOptions | None = None) ->
     chosen = options or TerminalOptions()
     await asyncio.to_thread(load_emulator)
     pty = await box.open_pty(
-        chosen.shell, cols=chosen.cols, rows=chosen.rows, user=chosen.user, cwd=chosen.cwd, env=chosen.env
+        chosen.shell_argv, cols=chosen.cols, rows=chosen.rows, user=chosen.user, cwd=chosen.cwd, env=chosen.env
     )
     try:
         terminal = Terminal(box, pty, chosen)
