@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox.support import has
 from termarena.core.errors import NoExitStatus, SandboxBroken, TerminalEnded, TerminalTimeout
-from termarena.sandbox import Root, SandboxSpec
+from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.terminal import TerminalOptions, open_terminal
 
 if TYPE_CHECKING:
@@ -263,7 +264,9 @@ async def test_the_history_holds_the_command(bash: Terminal) -> None:
     assert "__ta" not in bash.screen().text
 
 
-async def test_another_user_and_folder(box: Sandbox) -> None:
+async def test_another_user_and_folder(driver: Driver, box: Sandbox) -> None:
+    if not has(driver, Feature.USERS):
+        pytest.skip("one id only")
     options = TerminalOptions(shell_argv=("/bin/sh",), user="nobody", cwd="/usr", env={"OWN": "value"})
     async with open_terminal(box, options) as terminal:
         assert (await terminal.run("id -u; pwd; echo $OWN")).text == "65534\n/usr\nvalue\n"
