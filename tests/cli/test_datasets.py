@@ -98,3 +98,42 @@ def test_a_password_in_an_address_is_never_shown(tmp_path: Path) -> None:
         done = termarena("datasets", "pull", source, *flags, env={"TERMARENA_HOME": str(tmp_path)})
         assert "127.0.0.1" in done.stdout + done.stderr
         assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_a_token_in_a_query_is_in_no_plan(tmp_path: Path) -> None:
+    source = "git+https://host.invalid/x?access_token=s3cret"
+    done = termarena("datasets", "pull", source, "--dry-run", "--json", env={"TERMARENA_HOME": str(tmp_path)})
+    assert json.loads(done.stdout)["name"] == "x"
+    assert "s3cret" not in done.stdout + done.stderr
+
+
+def test_a_pull_without_a_task_that_loads_tells_the_errors_and_ends_with_1(folder: Path, tmp_path: Path) -> None:
+    home = {"TERMARENA_HOME": str(tmp_path / "home")}
+    for name in ("alpha", "beta"):
+        (folder / name / "task.toml").write_text("[[[")
+    for again in ("", "as pulled before"):
+        done = termarena("datasets", "pull", _packed(folder, tmp_path), env=home)
+        assert done.returncode == 1
+        assert again in done.stderr
+        assert "alpha/task.toml: " in done.stderr
+        assert "beta/task.toml: " in done.stderr
+        assert "error: it was pulled, but none of its 2 tasks loads" in done.stderr
+    done = termarena("datasets", "pull", _packed(folder, tmp_path), "--json", env=home)
+    assert done.returncode == 1
+    result = json.loads(done.stdout)
+    assert result["tasks"] == 0
+    assert [broken["error"]["kind"] for broken in result["broken"]] == ["TaskFormatError", "TaskFormatError"]
+
+
+def test_a_pull_with_one_task_that_loads_is_done_and_says_how_many_do_not(folder: Path, tmp_path: Path) -> None:
+    (folder / "beta" / "task.toml").write_text("[[[")
+    done = termarena("datasets", "pull", _packed(folder, tmp_path), env={"TERMARENA_HOME": str(tmp_path / "home")})
+    assert done.returncode == 0
+    assert "1 more do not load" in done.stderr
+
+
+def _packed(folder: Path, tmp_path: Path) -> str:
+    archive = tmp_path / "broken.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(folder, "set")
+    return f"{archive}#set"

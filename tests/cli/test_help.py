@@ -77,6 +77,12 @@ def test_no_line_of_the_overview_is_cut(name: str) -> None:
     assert COMMANDS[name].help.endswith(".")
 
 
+@pytest.mark.parametrize("name", ["list", "show", "validate", "convert", "digest"])
+def test_every_command_that_loads_tasks_can_be_strict_and_says_what_that_is(name: str) -> None:
+    told = " ".join(termarena("tasks", name, "--help").stdout.split())
+    assert "--strict / --no-strict Every warning of the loader is an error." in told
+
+
 def test_nothing_asked_shows_the_help_as_a_usage_error() -> None:
     done = termarena()
     assert (done.returncode, done.stdout) == (2, "")

@@ -179,3 +179,9 @@ def test_the_output_survives_a_terminal_without_unicode(tmp_path: Path) -> None:
     done = termarena("settings", env={"TERMARENA_HOME": str(tmp_path / "é"), "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert "\\xe9" in done.stdout
+
+
+def test_json_is_json_in_every_encoding(tmp_path: Path) -> None:
+    home = tmp_path / "é\x9b"
+    done = termarena("settings", "--json", env={"TERMARENA_HOME": str(home), "PYTHONIOENCODING": "ascii"})
+    assert json.loads(done.stdout)["settings"]["paths.home"]["value"] == str(home)

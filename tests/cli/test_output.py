@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 
 from termarena.cli import output
-from termarena.cli.output import Column, print_json, print_line, print_table, progress, say
+from termarena.cli.output import Column, print_json, print_line, print_table, print_text, progress, report_failure, say
 
 
 def test_a_piped_table_has_one_unbroken_line_per_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,19 +35,44 @@ def test_a_row_of_the_wrong_length_is_refused() -> None:
 
 
 def test_control_characters_cannot_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    print_line("name\x1b[2J\x07\u202e\ttab\nline")
+    print_text("name\x1b[2J\x07\u202e\u200f\ttab\nline")
     say("\x9b1m")
     print_table(["x"], [("\x1b]0;title\x07",)])
     told = capsys.readouterr()
-    assert told.out == "name\\x1b[2J\\x07\\u202e\ttab\nline\nx\n\\x1b]0;title\\x07\n"
+    assert told.out == "name\\x1b[2J\\x07\\u202e\\u200f\ttab\nline\nx\n\\x1b]0;title\\x07\n"
     assert told.err == "\\x9b1m\n"
 
 
-def test_json_keeps_letters_and_refuses_nan(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json({"name": "é"})
-    assert capsys.readouterr().out == '{\n  "name": "é"\n}\n'
+def test_no_text_from_outside_can_forge_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "a\nerror: all is lost\tnow\u2028\x85"
+    spelled = r"a\nerror: all is lost\tnow\u2028\x85"
+    print_line(name)
+    print_table(["x", "y"], [(name, 1)])
+    say(name)
+    report_failure({"kind": "UsageError", "message": name, "hint": name}, as_json=False)
+    told = capsys.readouterr()
+    assert [line.split("  ")[0].rstrip() for line in told.out.splitlines()] == [spelled, "x", spelled]
+    assert told.err.splitlines() == [spelled, f"error: {spelled}", f"hint: {spelled}"]
+
+
+ODD = "é\x1b\x7f\x9b\u202e\udce9\n"
+
+
+def test_json_is_printable_ascii_and_refuses_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"name": ODD})
+    written = capsys.readouterr().out
+    assert written.isascii()
+    assert written.replace("\n", "").isprintable()
+    assert json.loads(written) == {"name": ODD}
     with pytest.raises(ValueError, match="JSON compliant"):
         print_json(float("nan"))
+
+
+def test_an_error_as_json_is_json_whatever_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    report_failure({"kind": "UsageError", "message": ODD}, as_json=True)
+    told = capsys.readouterr().err
+    assert told.isascii()
+    assert json.loads(told)["error"]["message"] == ODD
 
 
 def test_progress_in_a_log_is_a_line_per_quarter(

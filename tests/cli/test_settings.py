@@ -20,11 +20,21 @@ def test_each_value_is_shown_with_where_it_came_from(tmp_path: Path) -> None:
         "settings": {
             "paths.home": {"value": "/cache", "from": "environment", "where": "TERMARENA_HOME"},
             "tasks.strict": {"value": True, "from": "project", "where": str(file)},
-            "datasets.sources.mine": {"value": "https://…@host/x.git", "from": "project", "where": str(file)},
+            "datasets.sources.mine": {"value": "https://host/x.git", "from": "project", "where": str(file)},
         },
     }
     rows = [line.split() for line in termarena("settings", cwd=tmp_path).stdout.splitlines()]
     assert ["tasks.strict", "true", "project", str(file)] in rows
+
+
+def test_no_credential_of_a_source_is_shown(tmp_path: Path) -> None:
+    sources = 'a = "https://me:s3cret@host/x"\nb = "https://host/x.zip?token=s3cret"\n'
+    (tmp_path / "termarena.toml").write_text(f"[datasets.sources]\n{sources}")
+    for command in (["settings"], ["settings", "--json"], ["datasets", "list"], ["datasets", "list", "--json"]):
+        done = termarena(*command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "https://host/x.zip" in done.stdout
+        assert "s3cret" not in done.stdout + done.stderr
 
 
 def test_the_files_are_listed_whether_they_are_there_or_not(tmp_path: Path) -> None:

@@ -153,6 +153,25 @@ def test_a_file_that_is_not_text_is_an_error(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = " + "[" * 100_000, "cannot be read as TOML: it is nested too deeply"),
+        ("tasks.strict" + ".a" * 5_000 + " = 1\n", "tasks.strict: found {'a': {"),
+        ("tasks.strict = 0x" + "f" * 5_000 + "\n", "tasks.strict: found a number that is too long to show"),
+        (f"paths.home = [{'7, ' * 5_000}]\n", "paths.home: found [7, 7, 7, 7, 7, 7, ...]; expected a path"),
+    ],
+    ids=["brackets", "dots", "digits", "items"],
+)
+def test_a_file_that_is_too_deep_or_too_long_is_an_error_of_one_line(desk: Desk, text: str, message: str) -> None:
+    desk.project_file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        desk.resolve()
+    told = str(caught.value).removeprefix(f"{desk.project_file}: ")
+    assert told.startswith(message)
+    assert len(told) < 200
+
+
+@pytest.mark.parametrize(
     ("variable", "text", "message"),
     [
         (

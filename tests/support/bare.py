@@ -25,7 +25,7 @@ async def reward_of(driver: Driver, task: Task, agent: str | None) -> str:
         if agent is not None:
             await box.put_tree(folder / "solution", "/solution")
             await box.write("/solution/.agent.sh", (folder / agent).read_bytes())
-            await box.exec(["bash", "/solution/.agent.sh"], timeout_s=100)
+            await box.exec(["bash", "/solution/.agent.sh"], timeout_s=240)
             await box.exec(["rm", "-rf", "/solution"])
         if task.environment.services:
             return await _grade(box, folder)
@@ -60,6 +60,6 @@ async def _grade(box: Sandbox, folder: Path) -> str:
     await box.exec(["rm", "-rf", "/tests", "/logs"])
     await box.put_tree(folder / "tests", "/tests")
     await box.exec(["mkdir", "-p", "/logs/verifier"])
-    done = await box.exec(["sh", "/tests/test.sh"], timeout_s=100)
+    done = await box.exec(["sh", "/tests/test.sh"], timeout_s=240)
     assert not done.timed_out, done.stderr.decode(errors="replace")
     return (await box.read("/logs/verifier/reward.txt")).decode().strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import socket
@@ -56,6 +57,8 @@ TOML_CASES = [
     ('[metadata.termarena]\nrequires = "sh"\n', "metadata.termarena.requires", "'sh'", "a list"),
     ('[metadata.termarena]\nsetup = "no.sh"\n', "metadata.termarena.setup", "'no.sh'", "a file in environment/"),
     ("[metadata]\ntermarena = 5\n", "metadata.termarena", "5", "a table"),
+    ('[task]\nname = "lonely"\n', "task.name", "'lonely'", "organisation/name"),
+    ("[environment.env]\nMY_VAR = 5\n", "environment.env.MY_VAR", "5", "text"),
     ("schema_version = 1.4\n", "schema_version", "1.4", "text"),
     ("x = " + "[" * 5000, None, "TOML that does not parse", "valid TOML"),
 ]
@@ -255,3 +258,33 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
                 load_task(folder)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("place", ["environment", "tests", "solution", "steps/one", "steps/one/tests"])
+def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path: Path, place: str) -> None:
+    document = '[[steps]]\nname = "one"\n' if place.startswith("steps") else TASK_TOML
+    folder = harbor(tmp_path / "t", task_toml=document)
+    write_folder(folder, {"steps/one/instruction.md": "x\n", "steps/one/tests/test.sh": "x\n"})
+    (folder / place).rename(tmp_path / "elsewhere")
+    (folder / place).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TaskFormatError) as caught:
+        load_task(folder)
+    assert (caught.value.file, caught.value.found) == (f"{folder}/{place}", "a link to a folder")
+
+
+@pytest.mark.parametrize("name", ["tests/test.sh", "environment/Dockerfile"])
+def test_a_folder_in_the_place_of_a_file_is_no_file(tmp_path: Path, name: str) -> None:
+    folder = harbor(tmp_path / "t")
+    (folder / name).unlink()
+    write_folder(folder, {f"{name}/inside": "x"})
+    with pytest.raises(TaskFormatError, match="no "):
+        load_task(folder)
+
+
+@pytest.mark.parametrize(
+    "state", [{"a": "1", "/workspace/a": "2"}, {"a": "1", "a/b": "2"}, {"x" * 300: "1"}, {"d/": "1"}]
+)
+def test_a_start_state_that_cannot_be_laid_down_is_refused(tmp_path: Path, state: dict[str, str]) -> None:
+    table = {"instruction": "Do.", "test_script": "true", "initial_state": state}
+    with pytest.raises(TaskFormatError, match=r"metadata\.json: initial_state\."):
+        load_task(write_folder(tmp_path / "t", {"metadata.json": json.dumps(table)}))

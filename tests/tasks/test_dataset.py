@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.folders import harbor, simple, terminal_bench_1
-from termarena.core.errors import DigestMismatch, NotFound, TaskFormatError
-from termarena.tasks import Dataset, Selection, load_dataset, lock_of, read_lock, verify_lock, write_lock
+from termarena.core.errors import DigestMismatch, NotFound, TaskFormatError, UsageError
+from termarena.tasks import Dataset, Selection, load_dataset, load_task, lock_of, read_lock, verify_lock, write_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +52,7 @@ def test_a_broken_task_is_listed_and_stops_only_itself(folder: Path) -> None:
     assert [broken.path for broken in dataset.broken] == [f"{folder}/broken"]
     with pytest.raises(TaskFormatError, match="TOML") as caught:
         dataset.whole()
-    assert caught.value.hint == f"see them all with: termarena tasks validate {folder}"
+    assert caught.value.hint == f"see all 1 with: termarena tasks validate {folder}"
 
 
 def test_an_id_that_stands_twice_is_an_error_that_names_both(folder: Path) -> None:
@@ -130,7 +131,7 @@ def test_a_lock_holds_until_a_file_changes(dataset: Dataset, folder: Path) -> No
         verify_lock(load_dataset(folder), lock)
     assert caught.value.files == (
         "alpha/tests/test.sh changed",
-        "beta/environment/data.txt is missing",
+        "beta/data.txt is missing",
         "beta/tests/new.py is new",
     )
 
@@ -145,14 +146,14 @@ def test_a_lock_sees_changed_limits_and_other_tasks(dataset: Dataset, folder: Pa
     assert caught.value.files == (
         "task write-one is missing",
         "task omega is not in the lock",
-        "alpha: a limit or a setting changed (no file did)",
+        "alpha/task.toml changed",
     )
 
 
 def test_a_solution_may_be_mended_under_a_lock(dataset: Dataset, folder: Path) -> None:
     lock = lock_of(dataset, version="1.0")
     (folder / "alpha" / "solution" / "solve.sh").write_text("#!/bin/sh\ntrue\n")
-    verify_lock(load_dataset(folder), lock)
+    assert verify_lock(load_dataset(folder), lock) == ("alpha/solution/solve.sh changed",)
 
 
 def test_a_lock_that_is_not_one_is_refused(dataset: Dataset, folder: Path) -> None:
@@ -167,3 +168,45 @@ def test_a_lock_that_is_not_one_is_refused(dataset: Dataset, folder: Path) -> No
     path.write_text(json.dumps({**record, "schema_version": 99}))
     with pytest.raises(TaskFormatError, match="schema_version"):
         read_lock(folder)
+
+
+def test_the_samples_cannot_be_locked() -> None:
+    with pytest.raises(UsageError, match="not yours to lock"):
+        lock_of(load_dataset("samples"), version="1.0")
+
+
+def test_a_lock_stands_beside_a_collection_and_holds_odd_names(tmp_path: Path) -> None:
+    entries = [{"task_id": "a", "instruction": "A.", "test_script": "true"}]
+    (tmp_path / "tasks.json").write_text(json.dumps(entries))
+    assert write_lock(lock_of(load_dataset(tmp_path), version="1"), tmp_path / "tasks.json").parent == tmp_path
+    verify_lock(load_dataset(tmp_path), read_lock(tmp_path / "tasks.json"))
+    folder = harbor(tmp_path / "set" / "odd")
+    (folder / "tests" / "\udcff").write_text("not UTF-8")
+    dataset = load_dataset(folder.parent)
+    write_lock(lock_of(dataset, version="1"), folder.parent)
+    verify_lock(load_dataset(folder.parent), read_lock(folder.parent))
+
+
+def test_a_link_in_a_circle_hides_no_task(folder: Path) -> None:
+    (folder / "loop").symlink_to("loop")
+    dataset = load_dataset(folder)
+    assert len(dataset) == 3
+    assert f"{folder}/loop" in dataset.others
+
+
+def test_a_collection_beside_task_folders_is_an_error(folder: Path) -> None:
+    (folder / "tasks.json").write_text("[]")
+    with pytest.raises(TaskFormatError, match="3 task folders beside it"):
+        load_dataset(folder)
+
+
+def test_tasks_that_share_a_document_share_nothing_that_can_be_changed(tmp_path: Path) -> None:
+    document = '[environment]\nenv = { A = "1" }\n[metadata]\nfree = { list = [1] }\n'
+    one, two = (harbor(tmp_path / name, task_toml=document) for name in ("one", "two"))
+    first = load_task(one)
+    with pytest.raises(TypeError, match="immutable"):
+        first.environment.env["X"] = "1"  # type: ignore[index]  # that is the point
+    with pytest.raises(TypeError, match="immutable"):
+        first.metadata.extra["free"].update(x=1)
+    assert load_task(two).environment.env == {"A": "1"}
+    assert pickle.loads(pickle.dumps(first)) == first  # noqa: S301 - our own

@@ -67,18 +67,21 @@ def test_the_samples_are_graded_from_what_is_installed() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_needed(name)) for name in TASKS])
 async def test_the_reference_solution_passes(driver: Driver, name: str) -> None:
     assert await reward_of(driver, TASKS[name], "solution/solve.sh") == "1"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_needed(name)) for name in TASKS])
 async def test_doing_nothing_fails(driver: Driver, name: str) -> None:
     assert await reward_of(driver, TASKS[name], None) == "0"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("name", "cheat"), [pytest.param(name, cheat, marks=_needed(name)) for name, cheat in CHEATS])
 async def test_a_cheat_fails(driver: Driver, name: str, cheat: str) -> None:
     assert await reward_of(driver, TASKS[name], f"cheats/{cheat}") == "0"

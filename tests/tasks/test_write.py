@@ -11,7 +11,8 @@ from support.folders import HARBOR, SIMPLE, TASK_YAML, TERMINAL_BENCH_1, write_f
 from tasks.test_harbor import EVERYTHING
 from tasks.test_terminal_bench_1 import SEVERAL
 from termarena.core.errors import UsageError
-from termarena.tasks import file_digests, load_task, scored_view, write_harbor
+from termarena.tasks import load_task, scored_view, write_harbor
+from termarena.tasks.model import Step, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,28 @@ FOLDERS: dict[str, Mapping[str, str | bytes]] = {
         "steps/two/solution/solve.sh": "true\n",
         "steps/two/trajectory.json": "{}",
     },
-    "harbor-unknown-fields": {**HARBOR, "task.toml": "[agent]\ntimeout_seconds = 3\n[extra]\nx = 1\n"},
+    "harbor-unknown-fields": {
+        **HARBOR,
+        "task.toml": 'artifacts = [{ source = "/a", Odd = 1 }]\n[agent]\ntimeout_seconds = 3\n[Extra]\nx = 1\n'
+        '[environment]\nCpus = 2\n"dotted.name" = 3\n',
+    },
+    "harbor-strays": {
+        **HARBOR,
+        "task.toml": '[solution.env]\nA = "1"\n[[steps]]\nname = "one"\n',
+        "tests/helper.py": "x = 1\n",
+        "steps/one/instruction.md": "One.\n",
+        "steps/one/tests/test.sh": "true\n",
+        "steps/one/notes.md": "kept\n",
+        "steps/README": "kept\n",
+        "steps/three/left.txt": "kept\n",
+    },
+    "harbor-step-with-own-grader": {
+        **HARBOR,
+        "task.toml": STEPS + '[steps.verifier.environment]\ndocker_image = "grader:1"\ngpus = 1\n',
+        "steps/one/instruction.md": "One.\n",
+        "steps/two/instruction.md": "Two.\n",
+        "steps/two/tests/data.txt": "beside the image\n",
+    },
     "harbor-odd-files": {
         **HARBOR,
         "environment/data/no newline": b"x",
@@ -70,6 +92,17 @@ FOLDERS: dict[str, Mapping[str, str | bytes]] = {
     },
     "terminal-bench-1-keystrokes": {**WITHOUT_SCRIPT, "solution.yaml": "- command: ls\n"},
     "simple": {**SIMPLE, "teardown.sh": "true\n", "notes.txt": "kept\n"},
+    "simple-beside-canonical-names": {
+        **SIMPLE,
+        "tests/a.txt": "a\n",
+        "instruction.md": "no\n",
+        "trajectory.json": "{}",
+    },
+    "simple-long-id": {**SIMPLE, "metadata.json": '{"task_id": "' + "x" * 400 + '", "required_tools": []}'},
+    "simple-files": {
+        **SIMPLE,
+        "metadata.json": '{"initial_state": {"./a": "1", "b//c": "2"}, "metadata": {"termarena": {"x": 1}, "n": 1}}',
+    },
     "simple-odd-id": {**SIMPLE, "metadata.json": '{"task_id": "Täsk / with spaces", "required_tools": []}'},
 }
 
@@ -86,9 +119,27 @@ def test_a_written_task_loads_as_the_same_task(folder: Path, tmp_path: Path) -> 
     assert again.digest == task.digest
     assert (again.id, again.metadata, again.unknown) == (task.id, task.metadata, task.unknown)
     assert again.provenance.format == task.provenance.format
-    assert file_digests(again) == file_digests(task)
     assert again.extras.digests() == task.extras.digests()
     assert (again.solution and again.solution.keystrokes) == (task.solution and task.solution.keystrokes)
+
+
+def test_every_file_of_the_folder_is_somewhere_in_the_task(folder: Path) -> None:
+    task = load_task(folder)
+    trees = [task.environment.context, task.extras, task.trajectory]
+    parts: tuple[Task | Step, ...] = (task, *task.steps)
+    for one in parts:
+        trees += [one.tests.files] if one.tests else []
+        trees += [one.solution.files] if one.solution else []
+        trees += [one.grading.environment.context] if one.grading.environment else []
+        trees += [one.trajectory, *([one.workdir] if isinstance(one, Step) else [])]
+    held = {file.source for tree in trees for file in tree} | {""}
+    texts = {"task.toml", "task.yaml", "metadata.json", "instruction.md", "docker-compose.yaml"}
+    if task.provenance.format == "simple":
+        texts |= {"instruction.txt", "test.sh", "setup.sh", "solution.sh", "teardown.sh"}
+    lost = [
+        str(path) for path in folder.rglob("*") if path.is_file() and str(path) not in held and path.name not in texts
+    ]
+    assert lost == []
 
 
 def test_writing_twice_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:

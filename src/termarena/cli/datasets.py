@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from termarena.cli.choosing import open_dataset
-from termarena.cli.output import JsonOption, command_group, print_json, print_line, print_table, progress, say
+from termarena.cli.choosing import StrictOption, open_dataset
+from termarena.cli.output import (
+    ExitStatus,
+    JsonOption,
+    command_group,
+    failure_of,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +72,8 @@ def pull(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be fetched, and fetch nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Fetch a dataset into the cache; what is there already is not fetched again."""
+    """Fetch a dataset into the cache; what is there already is not fetched again. One without a task that loads is an
+    error."""
     from termarena.core.errors import NotFound
     from termarena.core.settings import resolve_settings
     from termarena.tasks import load_dataset
@@ -85,10 +96,12 @@ def pull(
         inside = f"; name the folder that holds them: {plan.source}#FOLDER" if not plan.folder else ""
         raise NotFound(f"pulled to {got.path}, but {error.message}", hint=f"{error.hint or ''}{inside}") from error
     if json:
-        tasks = {"tasks": len(dataset), "broken": [broken.path for broken in dataset.broken]}
-        print_json({**got.as_dict(), **tasks})
+        broken = [{"path": broken.path, "error": failure_of(broken.error)} for broken in dataset.broken]
+        print_json({**got.as_dict(), "tasks": len(dataset), "broken": broken})
     else:
         _show_pulled(got, dataset)
+    if not dataset.tasks:
+        raise typer.Exit(ExitStatus.FAULT)
 
 
 def _show_pulled(got: Pulled, dataset: Dataset) -> None:
@@ -97,7 +110,11 @@ def _show_pulled(got: Pulled, dataset: Dataset) -> None:
         say(f"note: {note}")
     at = f" at {got.revision}" if got.revision else ""
     say(f"{len(dataset)} tasks{at}" + (", as pulled before" if got.is_from_cache and got.revision else ""))
-    if dataset.broken:
+    if not dataset.tasks:
+        for broken in dataset.broken:
+            say(f"error: {broken.error}")
+        say(f"error: it was pulled, but none of its {len(dataset.broken)} tasks loads")
+    elif dataset.broken:
         say(f"{len(dataset.broken)} more do not load: termarena tasks validate {got.path}")
 
 
@@ -107,12 +124,13 @@ def lock(
     *,
     version: Annotated[str, typer.Option("--version", help="The version that this state of the files is.")],
     name: Annotated[str | None, typer.Option("--name", help="The dataset's name; its folder's by default.")] = None,
+    strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write dataset.lock.json into the dataset's folder: its name, its version and every task's digest."""
     from termarena.tasks import lock_of, write_lock
 
-    dataset = open_dataset(source)
+    dataset = open_dataset(source, strict=strict)
     made = lock_of(dataset, version=version, name=name)
     path = write_lock(made, Path(dataset.path))
     if json:
@@ -123,16 +141,19 @@ def lock(
 
 
 @app.command()
-def verify(source: FolderArgument, *, json: JsonOption = False) -> None:
-    """Check a dataset against its lock; a difference is an error that names the files."""
+def verify(source: FolderArgument, *, strict: StrictOption = None, json: JsonOption = False) -> None:
+    """Check a dataset against its lock; what can move a score and differs is an error that names the files."""
     from termarena.tasks import read_lock, verify_lock
 
-    dataset = open_dataset(source)
+    dataset = open_dataset(source, strict=strict)
     expected = read_lock(Path(dataset.path))
-    verify_lock(dataset, expected)
+    harmless = verify_lock(dataset, expected)
     if json:
-        print_json({"name": expected.name, "version": expected.version, "tasks": len(expected.tasks), "ok": True})
+        lock = {"name": expected.name, "version": expected.version, "tasks": len(expected.tasks)}
+        print_json({**lock, "ok": True, "changed_without_effect": list(harmless)})
     else:
+        for change in harmless:
+            say(f"note: {change}, which cannot move a score")
         print_line(f"{expected.name} {expected.version}: all {len(expected.tasks)} tasks are as locked")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from termarena.cli.output import on_one_line
 from termarena.tasks import needs_of, tools_missing_here
 
 if TYPE_CHECKING:
@@ -25,15 +26,20 @@ def as_json(task: Task) -> dict[str, Any]:
 
 
 def as_text(task: Task) -> str:
-    """The task on a screen."""
-    return "\n".join(f"{label:<{_LABEL_WIDTH}}{value}" if label else value for label, value in _lines(task))
+    """The task on a screen: each fact on a line of its own, then the instruction as it stands."""
+    facts = [f"{label:<{_LABEL_WIDTH}}{on_one_line(value)}" for label, value in _facts(task)]
+    return "\n".join([*facts, "", _instruction(task)])
 
 
-def _lines(task: Task) -> Iterator[tuple[str, str]]:
+def _instruction(task: Task) -> str:
+    return task.instruction or "\n\n".join(f"step {on_one_line(step.name)}\n{step.instruction}" for step in task.steps)
+
+
+def _facts(task: Task) -> Iterator[tuple[str, str]]:
     metadata = task.metadata
     yield "task", task.id
     if metadata.description:
-        yield "about", metadata.description
+        yield "about", " ".join(metadata.description.split())
     yield "kind", f"{metadata.category}, {metadata.difficulty}"
     if metadata.tags:
         yield "tags", ", ".join(metadata.tags)
@@ -49,8 +55,6 @@ def _lines(task: Task) -> Iterator[tuple[str, str]]:
     yield from _need_lines(task)
     for finding in task.findings:
         yield "noticed", f"{finding.message} [{finding.rule}]"
-    yield "", ""
-    yield "", task.instruction or "\n\n".join(f"step {step.name}\n{step.instruction}" for step in task.steps)
 
 
 def _machine_lines(task: Task) -> Iterator[tuple[str, str]]:

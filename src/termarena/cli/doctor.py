@@ -50,6 +50,7 @@ def _show(checks: Sequence[Check]) -> None:
     print_table(columns, [(check.name, check.status, check.found) for check in checks])
     advised = [check for check in checks if check.advice]
     if advised:
-        print_line("\nWhat to do:")
+        print_line()
+        print_line("What to do:")
         for check in advised:
             print_line(f"  {check.name}: {check.advice}")

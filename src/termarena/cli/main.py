@@ -144,7 +144,7 @@ def _report_usage(error: typer.TyperException, *, as_json: bool) -> int:
     message = error.format_message()
     if context and message == context.get_help():  # a group without a sub-command
         if not as_json:
-            say(message)
+            _say_lines(message)
             return error.exit_code
         message = "Missing command."
     path = context.command_path if context else PROGRAM
@@ -167,7 +167,12 @@ def _show_traceback(arguments: list[str]) -> None:
     if _asks_for("--debug", arguments):
         import traceback
 
-        say(traceback.format_exc().rstrip())
+        _say_lines(traceback.format_exc())
+
+
+def _say_lines(text: str) -> None:
+    for line in text.rstrip().split("\n"):
+        say(line)
 
 
 def _one_line(text: str) -> str:

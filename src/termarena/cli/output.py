@@ -1,8 +1,8 @@
 """How commands speak: results on stdout, talk on stderr; tables for people, JSON for programs.
 
 No colour unless stdout is a terminal, none with NO_COLOR. Text that came from outside is shown with its control
-characters spelled out, so that no task's name can move the cursor. rich is imported only where a table or a progress
-bar is really drawn.
+characters spelled out, so that no task's name can move the cursor or forge a line. rich is imported only where a table
+or a progress bar is really drawn.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ __all__ = [
     "Progress",
     "command_group",
     "failure_of",
+    "on_one_line",
     "print_json",
     "print_line",
     "print_table",
+    "print_text",
     "progress",
     "report_failure",
     "say",
@@ -66,22 +68,32 @@ def command_group(about: str) -> typer.Typer:
 
 
 def print_line(text: str = "") -> None:
-    """One line (or several) of result, on stdout."""
-    sys.stdout.write(_visible(text) + "\n")
+    """One line of result, on stdout, whatever the text holds."""
+    sys.stdout.write(on_one_line(text) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Result of several lines, on stdout: an instruction, say. Every line is taken as the caller's own."""
+    sys.stdout.write(text.translate(_SPELLED_OUT) + "\n")
 
 
 def say(text: str) -> None:
-    """Talk that is not the result, on stderr."""
+    """One line that is not the result, on stderr, whatever the text holds."""
     sys.stdout.flush()
-    sys.stderr.write(_visible(text) + "\n")
+    sys.stderr.write(on_one_line(text) + "\n")
     sys.stderr.flush()
 
 
 def print_json(value: object) -> None:
     """A result as JSON on stdout. The value must be plain: NaN and unknown types are refused by the encoder."""
+    sys.stdout.write(_json_text(value, indent=2) + "\n")
+
+
+def _json_text(value: object, *, indent: int | None = None) -> str:
+    """JSON in printable ASCII, so that it is the same in every encoding and harmless on every terminal."""
     import json
 
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    return json.dumps(value, indent=indent, ensure_ascii=True, allow_nan=False)
 
 
 def failure_of(error: TermArenaError) -> Failure:
@@ -95,9 +107,7 @@ def failure_of(error: TermArenaError) -> Failure:
 def report_failure(failure: Failure, *, as_json: bool) -> None:
     """Tell an error on stderr: "error: …" and "hint: …", or one JSON object on one line."""
     if as_json:
-        import json
-
-        say(json.dumps({"error": failure}))
+        say(_json_text({"error": failure}))
         return
     say(f"error: {failure['message']}")
     hint = failure.get("hint")
@@ -105,13 +115,16 @@ def report_failure(failure: Failure, *, as_json: bool) -> None:
         say(f"hint: {hint}")
 
 
-# C0 and C1 controls except newline and tab, and the marks that reverse the direction of text.
-_CONTROLS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+# C0 and C1 controls except newline and tab, the other line separators, and the marks that turn the direction of text.
+_CONTROLS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+_CONTROLS += [0x061C, 0x200E, 0x200F]
 _SPELLED_OUT = {code: f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" for code in _CONTROLS}  # noqa: PLR2004 - one byte
+_ON_ONE_LINE = {**_SPELLED_OUT, ord("\n"): "\\n", ord("\t"): "\\t"}
 
 
-def _visible(text: str) -> str:
-    return text.translate(_SPELLED_OUT)
+def on_one_line(text: str) -> str:
+    """The text with everything that could end the line or move the cursor spelled out, newlines and tabs too."""
+    return text.translate(_ON_ONE_LINE)
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,7 @@ def _table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> Table
     for column in columns:
         table.add_column(Text(column.title), justify=column.align, overflow="fold")
     for row in rows:
-        texts = ["" if cell is None else _visible(str(cell)) for cell in row]
+        texts = ["" if cell is None else on_one_line(str(cell)) for cell in row]
         table.add_row(*(Text(t, style=c.styles.get(t, "")) for t, c in zip(texts, columns, strict=True)))
     return table
 

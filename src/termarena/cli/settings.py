@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from typing import TYPE_CHECKING
 
 import typer
@@ -56,13 +55,10 @@ def path(*, json: JsonOption = False) -> None:
         print_line(f"{file.path}  ({file.kind}{'' if file.is_there else ', not there'})")
 
 
-# What stands between :// and @ in an address; it must not reach a terminal or a log.
-CREDENTIALS = r"(?<=://)[^/@\s]+(?=@)"
-
-
 def _row(value: object, origin: Origin) -> dict[str, object]:
-    shown = re.sub(CREDENTIALS, "…", value) if isinstance(value, str) else value
-    return {"value": shown, "from": origin.kind, "where": origin.where}
+    from termarena.tasks.pull import shown
+
+    return {"value": shown(value) if isinstance(value, str) else value, "from": origin.kind, "where": origin.where}
 
 
 def _shown(value: object) -> str:

@@ -19,13 +19,30 @@ from termarena.cli.choosing import (
     StrictOption,
     TagOption,
     TaskOption,
+    choose,
+    names_of_others,
     open_dataset,
     open_task,
+    open_task_or_dataset,
+    say_others,
     selection,
 )
-from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
+from termarena.cli.output import (
+    Column,
+    ExitStatus,
+    JsonOption,
+    command_group,
+    print_json,
+    print_line,
+    print_table,
+    print_text,
+    progress,
+    say,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from termarena.tasks import Dataset, Task
 
 __all__ = ["app"]
@@ -57,7 +74,7 @@ def list_tasks(  # noqa: PLR0913 - every option of the command is a parameter
 ) -> None:
     """List the tasks of a dataset: what they are and what they need."""
     dataset = open_dataset(source, strict=strict)
-    chosen = selection(
+    wanted = selection(
         ids=ids,
         exclude=exclude,
         categories=categories,
@@ -67,16 +84,18 @@ def list_tasks(  # noqa: PLR0913 - every option of the command is a parameter
         sample=sample,
         seed=seed,
         first=first,
-    ).choose(dataset)
+    )
+    chosen = choose(wanted, dataset)
     if json:
-        print_json({"dataset": dataset.name, "tasks": [_row(task) for task in chosen], "broken": _broken(dataset)})
+        print_json({"dataset": dataset.name, "tasks": [_row(task) for task in chosen], **_unlisted(dataset)})
     else:
         print_table(
             ["task", "category", Column("difficulty", styles=_DIFFICULTY_STYLES), Column("limit", "right"), "needs"],
             [_cells(task) for task in chosen],
         )
-        print_line(f"\n{len(chosen)} of {len(dataset)} tasks in {dataset.name}")
-    _end_with_broken(dataset, as_json=json)
+        print_line()
+        print_line(f"{len(chosen)} of {len(dataset)} tasks in {dataset.name}")
+    _end_with_unlisted(dataset, as_json=json)
 
 
 _DIFFICULTY_STYLES = {"easy": "green", "medium": "yellow", "hard": "red"}
@@ -109,14 +128,18 @@ def _cells(task: Task) -> list[object]:
     return [task.id, task.metadata.category, task.metadata.difficulty, limit, ", ".join(needs)]
 
 
-def _broken(dataset: Dataset) -> list[dict[str, object]]:
+def _unlisted(dataset: Dataset) -> dict[str, object]:
+    """What is in the dataset and not among its tasks, as `--json` shows it."""
     from termarena.cli.output import failure_of
 
-    return [{"path": broken.path, "error": dict(failure_of(broken.error))} for broken in dataset.broken]
+    broken = [{"path": broken.path, "error": dict(failure_of(broken.error))} for broken in dataset.broken]
+    return {"broken": broken, "others": names_of_others(dataset)}
 
 
-def _end_with_broken(dataset: Dataset, *, as_json: bool) -> None:
-    """Nothing is skipped in silence: broken tasks are told, and the command ends with a task fault."""
+def _end_with_unlisted(dataset: Dataset, *, as_json: bool) -> None:
+    """Nothing is skipped in silence: what is no task is told; with broken tasks the command ends with a task fault."""
+    if not as_json:
+        say_others([dataset])
     if not dataset.broken:
         return
     if not as_json:
@@ -137,7 +160,7 @@ def show(
     if json:
         print_json(as_json(task))
     else:
-        print_line(as_text(task))
+        print_text(as_text(task))
 
 
 @app.command()
@@ -158,46 +181,75 @@ def validate(
     """
     from termarena.cli.validating import check_datasets, print_findings
 
-    checked = check_datasets([open_dataset(source, strict=strict) for source in sources or ["samples"]])
+    datasets = [open_dataset(source, strict=strict) for source in sources or ["samples"]]
+    checked = check_datasets(datasets)
     if json:
         print_json(checked.as_dict())
     else:
         print_findings(checked, with_notes=notes)
+        say_others(datasets)
     if checked.count("error") or (warnings and checked.count("warning")):
         raise typer.Exit(ExitStatus.FAULT)
 
 
 @app.command()
-def convert(
-    source: SourceArgument,
+def convert(  # noqa: PLR0913 - every option of the command is a parameter
+    source: Annotated[
+        str,
+        typer.Argument(metavar="TASK|DATASET", help="A folder, a tasks.json, a pulled name, samples, or a task's id."),
+    ],
     *,
     output: OutputOption,
     ids: TaskOption = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", metavar="DATASET", help="Where to look the task's id up, if not in samples."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace folders that exist.")] = False,
     strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write tasks of any format as canonical Harbor folders; each loads again to the same digest."""
-    from termarena.cli.output import progress
-    from termarena.tasks import Selection, load_task, write_harbor
-
-    dataset = open_dataset(source, strict=strict)
-    chosen = Selection(ids=tuple(ids or ())).choose(dataset)
-    written = []
-    with progress("converting", total=len(chosen)) as shown:
-        for task in chosen:
-            place = write_harbor(task, output, overwrite=overwrite)
-            if load_task(place).digest != task.digest:
-                from termarena.core.errors import TaskError
-
-                raise TaskError(f"{task.id} does not load to the same digest from {place}", hint="please report this")
-            written.append({"id": task.id, "from": task.provenance.format, "path": str(place), "digest": task.digest})
-            shown.advance()
+    opened = open_task_or_dataset(source, dataset=dataset, strict=strict)
+    written = _convert(choose(selection(ids=ids), opened), output, overwrite=overwrite)
     if json:
-        print_json({"written": written, "broken": _broken(dataset)})
+        print_json({"written": written, **_unlisted(opened)})
     else:
         print_table(["task", "from", "written to"], [[row["id"], row["from"], row["path"]] for row in written])
-    _end_with_broken(dataset, as_json=json)
+    _end_with_unlisted(opened, as_json=json)
+
+
+def _convert(tasks: Sequence[Task], output: Path, *, overwrite: bool) -> list[dict[str, str]]:
+    """Write each task and say where. Raises UsageError, before anything is written, when two would share a folder."""
+    from termarena.core.errors import UsageError
+    from termarena.tasks import write_harbor
+
+    _refuse_shared_folders(tasks)
+    written = []
+    with progress("converting", total=len(tasks)) as shown:
+        for task in tasks:
+            try:
+                place = write_harbor(task, output, overwrite=overwrite)
+            except OSError as error:
+                problem = f"cannot write {task.id} below {output}: {error.strerror or error}"
+                raise UsageError(problem, hint="choose another --output") from error
+            written.append({"id": task.id, "from": task.provenance.format, "path": str(place), "digest": task.digest})
+            shown.advance()
+    return written
+
+
+def _refuse_shared_folders(tasks: Sequence[Task]) -> None:
+    from termarena.core.errors import UsageError
+    from termarena.tasks.write import folder_name
+
+    first: dict[str, Task] = {}
+    for task in tasks:
+        twin = first.setdefault(folder_name(task), task)
+        if twin is not task:
+            raise UsageError(
+                f"{twin.id} and {task.id} would be written to the same folder, {folder_name(task)}",
+                hint="convert them one by one, with --task and an --output each",
+            )
 
 
 @app.command()
@@ -206,12 +258,13 @@ def digest(
     *,
     dataset: DatasetOption = "samples",
     explain: Annotated[bool, typer.Option("--explain", help="Show everything the digest is made of.")] = False,
+    strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print the digest of what can move a task's score; equal digests mean comparable scores."""
     from termarena.tasks import file_digests, scored_view
 
-    task = open_task(name, dataset=dataset)
+    task = open_task(name, dataset=dataset, strict=strict)
     if json:
         view = {"scored": scored_view(task)} if explain else {}
         print_json({"id": task.id, "digest": task.digest, "files": _printable(file_digests(task)), **view})

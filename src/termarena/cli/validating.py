@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from termarena.cli.choosing import names_of_others
 from termarena.cli.output import Column, print_line, print_table, progress
 from termarena.tasks import Finding
 from termarena.tasks.lint import lint
@@ -36,9 +37,10 @@ class CheckedTask:
 
 @dataclass(frozen=True)
 class Checked:
-    """Everything that was checked."""
+    """Everything that was checked; `others` are the names of folders beside the tasks that claim to be none."""
 
     tasks: tuple[CheckedTask, ...]
+    others: tuple[str, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """How many findings of this severity, over all tasks."""
@@ -51,6 +53,7 @@ class Checked:
                 {"id": task.id, "path": task.path, "findings": [one.model_dump() for one in task.findings]}
                 for task in self.tasks
             ],
+            "others": list(self.others),
             **{f"{severity}s" if severity != "info" else "notes": self.count(severity) for severity in SEVERITIES},
         }
 
@@ -64,7 +67,7 @@ def check_datasets(datasets: Sequence[Dataset]) -> Checked:
             for task in _checked(dataset):
                 tasks.append(task)
                 shown.advance()
-    return Checked(tuple(tasks))
+    return Checked(tuple(tasks), tuple(name for dataset in datasets for name in names_of_others(dataset)))
 
 
 def _checked(dataset: Dataset) -> Iterator[CheckedTask]:
@@ -94,7 +97,8 @@ def print_findings(checked: Checked, *, with_notes: bool) -> None:
         print_table(columns, [_row(task) for task in listed])
     errors, warnings, notes = (checked.count(severity) for severity in SEVERITIES)
     good = sum(_verdict(task) == "ok" for task in checked.tasks)
-    print_line(f"\n{good} of {len(checked.tasks)} tasks ok; {errors} errors, {warnings} warnings, {notes} notes")
+    print_line()
+    print_line(f"{good} of {len(checked.tasks)} tasks ok; {errors} errors, {warnings} warnings, {notes} notes")
 
 
 # Beyond this, a line for every task that is fine helps nobody.

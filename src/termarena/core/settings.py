@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import reprlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class TaskSettings(_Section):
     """`[tasks]`"""
 
     strict: bool = False
-    """Whether a field that a task's format does not know is an error rather than a warning."""
+    """Whether every warning of a task's loader is an error: what it would mend or set aside, it refuses."""
 
 
 class Settings(_Section):
@@ -171,6 +172,8 @@ def _from_file(file: SettingsFile, environment: Mapping[str, str]) -> _Values:
         document = tomllib.loads(file.path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{file.path}: cannot be read as TOML: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{file.path}: cannot be read as TOML: it is nested too deeply") from error
     origin = Origin(file.kind, str(file.path))
     return {
         name: (_placed(name, value, origin, base=file.path.parent, environment=environment), origin)
@@ -282,4 +285,16 @@ def _unknown(where: str, name: str, known: list[str]) -> UsageError:
 
 
 def _wrong(where: str, name: str, found: object, expected: str) -> UsageError:
-    return UsageError(f"{where}: {name}: found {found!r}; expected {expected}")
+    return UsageError(f"{where}: {name}: found {_shown(found)}; expected {expected}")
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def _shown(value: object) -> str:
+    """A value in few words, however long or deep it is."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # a whole number with more digits than Python agrees to write
+        return "a number that is too long to show"

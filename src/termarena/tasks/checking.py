@@ -19,8 +19,6 @@ from termarena.core.errors import TaskFormatError
 from termarena.tasks.model import Finding, Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pydantic_core import ErrorDetails
 
 __all__ = ["Checker"]
@@ -54,13 +52,13 @@ class Checker:
             self._set_unknown_aside(table, known_names(kind), prefix)
         if len(self.unknown) > before:
             return self.check(kind, table, prefix=prefix)
-        mended = _mend(table, problems)
+        mended = _mend(table, problems, prefix)
         if mended is None:
-            raise self._refusal(problems, prefix)
+            raise self._refusal(table, problems, prefix)
         for place in mended:
             self.note(
                 "loose-type",
-                f"{_dotted(prefix, place)} is written in another type than the format's; read as meant",
+                f"{place} is written in another type than the format's; read as meant",
             )
         return self.check(kind, table, prefix=prefix)
 
@@ -79,7 +77,7 @@ class Checker:
     def _set_unknown_aside(self, table: dict[str, Any], known: dict[str, type[Frozen] | None], prefix: str) -> None:
         if not table.keys() <= known.keys():
             for name in [name for name in table if name not in known]:
-                place = _dotted(prefix, (name,))
+                place = _below(prefix, name)
                 self.unknown[place] = table.pop(name)
                 near = difflib.get_close_matches(name, known, n=1)
                 self.note(
@@ -90,7 +88,7 @@ class Checker:
         for name, value in table.items():
             below = known[name]
             if below is not None and value:
-                self._descend(value, known_names(below), _dotted(prefix, (name,)))
+                self._descend(value, known_names(below), _below(prefix, name))
 
     def _descend(self, value: object, known: dict[str, type[Frozen] | None], prefix: str) -> None:
         if isinstance(value, dict):
@@ -100,16 +98,18 @@ class Checker:
                 if isinstance(item, dict):
                     self._set_unknown_aside(item, known, f"{prefix}.{number}")
 
-    def _refusal(self, problems: list[ErrorDetails], prefix: str) -> TaskFormatError:
-        first, *others = problems
-        more = ", ".join(_dotted(prefix, problem["loc"]) for problem in others)
-        missing = first["type"] == "missing"
+    def _refusal(self, table: dict[str, Any], problems: list[ErrorDetails], prefix: str) -> TaskFormatError:
+        places = [_place(table, problem, prefix) for problem in problems]
+        # Of a field that may be of two types, both attempts are told; the one that came further says more.
+        first = next((n for n, place in enumerate(places) if place.startswith(f"{places[0]}.")), 0)
+        others = dict.fromkeys(place for place in places if not places[first].startswith(place))
+        problem = problems[first]
         return TaskFormatError(
             self.file,
-            field=_dotted(prefix, first["loc"]),
-            found="nothing" if missing else shown(first["input"]),
-            expected=_expectation(first),
-            hint=f"also wrong: {more}" if more else None,
+            field=places[first],
+            found="nothing" if problem["type"] == "missing" else shown(problem["input"]),
+            expected=_expectation(problem),
+            hint=f"also wrong: {', '.join(others)}" if others else None,
         )
 
 
@@ -133,10 +133,24 @@ def _section_in(annotation: object) -> type[Frozen] | None:
     return None
 
 
-def _dotted(prefix: str, place: Iterable[int | str]) -> str:
-    # pydantic names the branch of a union it tried (`artifacts.0.Artifact.source`); a person wants the document's path.
-    parts = [str(part) for part in place if not (isinstance(part, str) and (part[:1].isupper() or "[" in part))]
-    return ".".join([prefix, *parts] if prefix else parts)
+def _below(prefix: str, name: int | str) -> str:
+    """The dotted path of a name in a document; a name with a dot in it is quoted, as TOML does."""
+    part = f'"{name}"' if isinstance(name, str) and (not name or "." in name or '"' in name) else str(name)
+    return f"{prefix}.{part}" if prefix else part
+
+
+def _place(table: Any, problem: ErrorDetails, prefix: str) -> str:  # noqa: ANN401 - walks a document
+    """Where a problem lies in the document. pydantic also names the type it tried (`artifacts.0.Artifact.source`)."""
+    for number, part in enumerate(problem["loc"], 1):
+        is_there = (
+            part in table if isinstance(table, dict) else isinstance(table, (list, tuple)) and isinstance(part, int)
+        )
+        if is_there:
+            table = table[part]
+        elif not (problem["type"] == "missing" and number == len(problem["loc"])):
+            continue
+        prefix = _below(prefix, part)
+    return prefix
 
 
 _EXPECTED = {
@@ -171,7 +185,7 @@ def _expectation(problem: ErrorDetails) -> str:
 _NUMBERS = {"int_type": int, "int_from_float": int, "float_type": float}
 
 
-def _mend(table: dict[str, Any], problems: list[ErrorDetails]) -> list[tuple[int | str, ...]] | None:
+def _mend(table: dict[str, Any], problems: list[ErrorDetails], prefix: str) -> list[str] | None:
     """Rewrite in place each number that was quoted or has a needless fraction. None if any problem is of another
     kind."""
     mended = []
@@ -179,9 +193,10 @@ def _mend(table: dict[str, Any], problems: list[ErrorDetails]) -> list[tuple[int
         number = _NUMBERS.get(problem["type"])
         value = problem["input"]
         meant = _as_number(value, number) if number and isinstance(value, (str, float)) else None
+        place = _place(table, problem, prefix)
         if meant is None or not _replace(table, problem["loc"], value, meant):
             return None
-        mended.append(problem["loc"])
+        mended.append(place)
     return mended
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from termarena.tasks.model import Task
 
-__all__ = ["SAMPLES", "BrokenTask", "Dataset", "load_dataset"]
+__all__ = ["SAMPLES", "BrokenTask", "Dataset", "is_bundled", "load_dataset"]
 
 SAMPLES = "samples"
 _SAMPLES_FOLDER = Path(__file__).parent / "samples"
@@ -54,12 +54,12 @@ class Dataset:
         return len(self.tasks)
 
     def whole(self) -> Dataset:
-        """This dataset, if nothing in it is broken. Raises the first broken task's error, with the number of others
-        in its hint."""
+        """This dataset, if nothing in it is broken; else raises the first broken task's error, and where to see all."""
         if self.broken:
             first = self.broken[0].error
-            others = f"{len(self.broken) - 1} more are broken; " if len(self.broken) > 1 else ""
-            first.hint = f"{others}see them all with: termarena tasks validate {self.path}"
+            told = f"see all {len(self.broken)} with: termarena tasks validate {self.path}"
+            if told not in (first.hint or ""):
+                first.hint = f"{first.hint}; {told}" if first.hint else told
             raise first
         return self
 
@@ -89,6 +89,11 @@ def load_dataset(
     return Dataset(name, path, _unique(tasks), tuple(broken), tuple(others))
 
 
+def is_bundled(dataset: Dataset) -> bool:
+    """Whether these are the samples that come with the program."""
+    return Path(dataset.path) == _SAMPLES_FOLDER
+
+
 @contextmanager
 def _no_garbage() -> Iterator[None]:
     """Hold the garbage collector off: every loaded task is kept, so it could free nothing, and it would take a third of
@@ -109,23 +114,42 @@ def _loaders(path: str, *, strict: bool) -> tuple[list[_Loader], list[str]]:
     own = marker_of(path)
     if own is not None:
         return [(path, partial(load_marked, path, own, strict=strict))], []
-    file = path if path.endswith(".json") else f"{path}/{COLLECTION}"
-    if os.path.isfile(file):  # noqa: PTH113 - paths are strings here
-        return [(f"{file}[{number}]", load) for number, load in enumerate(load_collection(file, strict=strict))], []
-    try:
-        with os.scandir(path) as entries:
-            folders = sorted(entry.path for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-    except OSError as error:
-        raise NotFound(
-            f"no dataset at {path}: {error.strerror}", hint="see what there is with: termarena datasets list"
-        ) from error
+    if path.endswith(".json") and os.path.isfile(path):  # noqa: PTH113 - paths are strings here
+        return _collection(path, strict=strict), []
+    folders = _folders(path)
     marked = {folder: marker for folder in folders if (marker := marker_of(folder)) is not None}
+    file = f"{path}/{COLLECTION}"
+    if os.path.isfile(file):  # noqa: PTH113 - likewise
+        if marked:
+            raise TaskFormatError(file, found=f"{len(marked)} task folders beside it", expected="one or the other")
+        return _collection(file, strict=strict), folders
     if not marked:
         raise NotFound(f"no task in {path}", hint=_where_else(folders))
     loaders: list[_Loader] = [
         (folder, partial(load_marked, folder, marker, strict=strict)) for folder, marker in marked.items()
     ]
     return loaders, [folder for folder in folders if folder not in marked]
+
+
+def _collection(file: str, *, strict: bool) -> list[_Loader]:
+    return [(f"{file}[{number}]", load) for number, load in enumerate(load_collection(file, strict=strict))]
+
+
+def _folders(path: str) -> list[str]:
+    try:
+        entries = list(os.scandir(path))
+    except OSError as error:
+        raise NotFound(
+            f"no dataset at {path}: {error.strerror}", hint="see what there is with: termarena datasets list"
+        ) from error
+    return sorted(entry.path for entry in entries if _may_be_a_folder(entry) and not entry.name.startswith("."))
+
+
+def _may_be_a_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link in a circle: listed among the others rather than lost
+        return True
 
 
 def _where_else(folders: Iterable[str]) -> str | None:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NewType
 
-from termarena.tasks.files import FileTree
+from termarena.tasks.files import NOT_CONTENT, FileTree, scan
 from termarena.tasks.model import Frozen
 
 if TYPE_CHECKING:
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
     from termarena.tasks.model import Task
 
-__all__ = ["DIGEST_VERSION", "TaskDigest", "digest_of", "file_digests", "scored_view"]
+__all__ = ["DIGEST_VERSION", "LOCK_NAME", "TaskDigest", "digest_of", "file_digests", "scored_view"]
 
 TaskDigest = NewType("TaskDigest", str)
 """`ta1:` and 64 hex digits; the prefix changes if the meaning of the digest ever does."""
 
 DIGEST_VERSION = "ta1"
+LOCK_NAME = "dataset.lock.json"
 
 # A build that takes too long leaves a trial unscored, and a solution is never graded against itself: neither can move
 # a score.
@@ -58,31 +59,35 @@ def _plain(value: object) -> object:
     if isinstance(value, Frozen):
         return _view(value)
     if isinstance(value, FileTree):
-        return [[os.fsencode(path).decode("utf-8", "backslashreplace"), held] for path, held in value.digests().items()]
+        return [[_printable(path), held] for path, held in value.digests().items()]
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 
 def file_digests(task: Task) -> dict[str, str]:
-    """Every file of the task, by where it stands in the task: what a dataset lock records, to name the file that
-    changed."""
-    return dict(sorted(_named_digests(task)))
+    """Every file of the task by its path in the task's folder: what a lock records, to name the one that changed.
+
+    A task out of a `tasks.json` has no folder; its parts stand for themselves.
+    """
+    folder = task.provenance.path
+    if os.path.isdir(folder):  # noqa: PTH112 - a string, as everywhere in the loaders
+        found = scan(folder, boundary=folder, skip=NOT_CONTENT | {LOCK_NAME}).digests()
+    else:
+        found = dict(_inline_digests(task))
+    return {_printable(path): held for path, held in found.items()}
 
 
-def _named_digests(task: Task) -> Iterator[tuple[str, str]]:
+def _inline_digests(task: Task) -> Iterator[tuple[str, str]]:
     yield "instruction", f"text:{hashlib.sha256(task.instruction.encode()).hexdigest()}"
-    trees = {"environment": task.environment.context, "trajectory": task.trajectory}
-    if task.tests:
-        trees["tests"] = task.tests.files
-    if task.solution:
-        trees["solution"] = task.solution.files
-    for step in task.steps:
-        trees[f"steps/{step.name}/workdir"] = step.workdir
-        if step.tests:
-            trees[f"steps/{step.name}/tests"] = step.tests.files
-        if step.solution:
-            trees[f"steps/{step.name}/solution"] = step.solution.files
-    for place, tree in trees.items():
+    parts = {"environment": task.environment.context, "extras": task.extras}
+    parts |= {"tests": task.tests.files} if task.tests else {}
+    parts |= {"solution": task.solution.files} if task.solution else {}
+    for place, tree in parts.items():
         for path, held in tree.digests().items():
             yield f"{place}/{path}", held
+
+
+def _printable(path: str) -> str:
+    """A path that JSON can hold: bytes that are not UTF-8 are spelled out."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

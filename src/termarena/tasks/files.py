@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -52,27 +53,39 @@ class TreeFile(NamedTuple):
         return cls(path, "file", len(content), executable, content=content)
 
     def read(self, limit_bytes: int | None = None) -> bytes:
-        """The file's bytes, at most `limit_bytes` of them. Raises OSError if it has gone, or is no longer a regular
-        file."""
+        """The file's bytes, at most `limit_bytes` of them. Raises TaskFormatError if it has gone or cannot be read."""
         if not self.source:
             return self.content[:limit_bytes]
-        with os.fdopen(os.open(self.source, _READ_FLAGS), "rb") as file:
+        with self._opened() as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(-1 if limit_bytes is None else limit_bytes)
 
     def sha256(self) -> str:
-        """Hex digest of the bytes, computed in constant memory; of a link's target as written; empty for a folder."""
+        """Hex digest of the bytes, in constant memory; of a link's target as written; empty for a folder.
+
+        Raises TaskFormatError if the file has gone or cannot be read.
+        """
         if self.kind == "folder":
             return ""
         if self.kind == "link":
             return hashlib.sha256(os.fsencode(self.target)).hexdigest()
         if not self.source:
             return hashlib.sha256(self.content).hexdigest()
-        descriptor = os.open(self.source, _READ_FLAGS)
-        try:
-            hashed = hashlib.sha256()
+        hashed = hashlib.sha256()
+        with self._opened() as descriptor:
             while block := os.read(descriptor, 1 << 18):
                 hashed.update(block)
-            return hashed.hexdigest()
+        return hashed.hexdigest()
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        try:
+            descriptor = os.open(self.source, _READ_FLAGS)
+        except OSError as error:
+            raise TaskFormatError(
+                self.source, found=f"a file that cannot be read ({error.strerror})", expected="a file of the task"
+            ) from error
+        try:
+            yield descriptor
         finally:
             os.close(descriptor)
 
@@ -164,7 +177,7 @@ class Survey(NamedTuple):
     """What a task's folder holds, seen in one pass over its names."""
 
     names: dict[str, tuple[str, ...]]
-    """Each folder, down to `steps/NAME/tests` (`""` is the task's own) → the names in it."""
+    """Each folder, down to `steps/NAME/tests` (`""` is the task's own) → the names in it that are no folders."""
     is_plain: bool
     """Whether all of it is regular files and folders, so that a tree need not be listed before it is used."""
 
@@ -174,8 +187,12 @@ class Survey(NamedTuple):
         return FileTree(folder=folder) if self.is_plain else scan(folder.path, boundary=root, skip=skip)
 
 
-def survey(root: str) -> Survey:
-    """Look over a task's folder without a system call per file. Raises TaskFormatError if a folder cannot be read."""
+def survey(root: str, *, folders: frozenset[str]) -> Survey:
+    """Look over a task's folder without a system call per file.
+
+    Raises TaskFormatError if a folder cannot be read, or if one of `folders` (or a folder in them, down to where names
+    are kept) is a link: what it points to might be anywhere.
+    """
     names: dict[str, tuple[str, ...]] = {}
     is_plain = True
     count = 0
@@ -184,25 +201,34 @@ def survey(root: str) -> Survey:
         place, path = pending.pop()
         entries = _listing(path, is_root=not place)
         count += len(entries)
-        if place.count("/") <= SURVEYED_DEPTH:
-            names[place] = tuple([entry.name for entry in entries])
+        files = []
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
-                continue
-            if entry.is_dir(follow_symlinks=False):
+                files.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
                 pending.append((f"{place}/{entry.name}" if place else entry.name, entry.path))
             else:
                 is_plain = False
+                files.append(entry.name)
+                _refuse_linked_folder(entry, place, folders)
+        if place.count("/") <= SURVEYED_DEPTH:
+            names[place] = tuple(files)
         if count > MAX_FILES:
             raise TaskFormatError(root, found=f"more than {MAX_FILES} files", expected="a task's files only")
     return Survey(names, is_plain)
 
 
+def _refuse_linked_folder(entry: os.DirEntry[str], place: str, folders: frozenset[str]) -> None:
+    is_ours = entry.name in folders if not place else place == "steps" or place.startswith("steps/")
+    if is_ours and os.path.isdir(entry.path):  # noqa: PTH112 - paths are strings here
+        raise TaskFormatError(entry.path, found="a link to a folder", expected="a folder", hint="copy it into the task")
+
+
 def _copy(file: TreeFile, place: Path) -> None:
     with place.open("xb") as out:
         if file.source:
-            with os.fdopen(os.open(file.source, _READ_FLAGS), "rb") as original:
-                while block := original.read(1 << 20):
+            with file._opened() as descriptor:  # noqa: SLF001 - the other half of this module
+                while block := os.read(descriptor, 1 << 20):
                     out.write(block)
         else:
             out.write(file.content)

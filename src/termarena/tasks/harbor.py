@@ -28,6 +28,9 @@ _OWN_NAMES = NOT_CONTENT | frozenset(
     {MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"}
 )
 _TERMINALWORLD_MARKS = frozenset({"status.json", "refinement_metadata.json"})
+_FOLDERS = frozenset({"environment", "tests", "solution", "steps"})
+_STEP_PARTS = ("instruction.md", "trajectory.json", "workdir/", "tests/", "solution/")
+_PACKAGE = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
 _STEP_NAME = re.compile(r'[^<>:"/\\|?*\x00-\x1f\x7f]{1,255}')
 
 
@@ -70,8 +73,11 @@ def _checked(text: str, check: Checker) -> _Document:
     table = parse_toml(text, file=check.file)
     if "version" in table:
         table.setdefault("schema_version", table.pop("version"))
+    free = table.get("metadata")
+    ours = free.get("termarena") if isinstance(free, dict) else None
     sections = check.check(TaskToml, table)
-    ours = sections.metadata.get("termarena")
+    if sections.task is not None and not _PACKAGE.fullmatch(sections.task.name):
+        raise check.refuse("task.name", found=sections.task.name, expected="organisation/name")
     environment = parts.environment(check, sections.environment, FileTree(), names=())
     if sections.schema_version not in KNOWN_SCHEMAS:
         check.note("schema-version", f"unknown schema_version {sections.schema_version!r}")
@@ -102,7 +108,7 @@ class _Folder:
         self.document = self.known.sections
         self.ours = self.known.ours
         self.check = Checker(file=f"{folder}/{MARKER}", name=MARKER, strict=strict)
-        self.survey = survey(folder)
+        self.survey = survey(folder, folders=_FOLDERS)
 
     def task(self) -> Task:
         document, known = self.document, self.known
@@ -125,7 +131,7 @@ class _Folder:
             trajectory=self._trajectory(""),
             metadata=known.metadata,
             provenance=self._provenance(),
-            extras=self.survey.tree(self.path, skip=_OWN_NAMES),
+            extras=self._extras(),
             unknown=known.unknown,
             findings=(*known.findings, *self.check.findings),
         )
@@ -136,9 +142,23 @@ class _Folder:
         return self.document.task.name if self.document.task else os.path.basename(self.path)  # noqa: PTH119 - hot path
 
     def _bundled(self, place: str) -> parts.Bundled:
-        """A folder of the task and the names at its top; empty if there is no such folder."""
-        names = self.survey.names.get(place, ())
-        return parts.Bundled(self.survey.tree(self.path, place), names) if names else parts.Bundled(FileTree(), ())
+        """A folder of the task and the names of files at its top; empty if there is no such folder."""
+        names = self.survey.names.get(place)
+        return parts.NOTHING if names is None else parts.Bundled(self.survey.tree(self.path, place), names)
+
+    def _extras(self) -> FileTree:
+        """Every file that no other part of the task holds."""
+        rest = self.survey.tree(self.path, skip=_OWN_NAMES)
+        stray = [name for name in ("instruction.md",) if self.document.steps and name in self.survey.names[""]]
+        if not stray and "steps" not in self.survey.names:
+            return rest
+        steps = tuple(step.name for step in self.document.steps or ())
+        taken = tuple(f"steps/{name}/{part}" for name in steps for part in _STEP_PARTS)
+        everything = scan(self.path, boundary=self.path, skip=NOT_CONTENT)
+        left = [
+            f for f in everything if f.path in stray or (f.path.startswith("steps/") and not f.path.startswith(taken))
+        ]
+        return FileTree.of([*rest, *left])
 
     def _trajectory(self, place: str) -> FileTree:
         if "trajectory.json" not in self.survey.names.get(place, ()):
@@ -171,29 +191,31 @@ class _Folder:
         return environment.model_copy(update={"bare": bare, "services": ours.services})
 
     def _tests(self, found: parts.Bundled, grading: Grading, *, is_needed: bool, place: str = "tests") -> Tests | None:
-        """The tests in a folder; None where the grader's own image holds them, or where a step may go without."""
+        """The tests in a folder; without an entry where the grader's own image, or a step, brings one."""
         ours = self.ours.tests
         tree = found.tree.under(ours.root) if ours.root else found.tree
         names = tuple(file.path for file in tree) if ours.root else found.names
         entry = next((name for name in (ours.entry, "test.bat") if name in names), None)
-        if entry is not None:
-            return Tests(files=tree, entry=entry, verdict=ours.verdict, same_shell=ours.same_shell)
-        if grading.environment is not None or not is_needed:
+        own_image = grading.environment is not None
+        if entry is None and is_needed and not own_image:
+            raise TaskFormatError(
+                f"{self.path}/{place}/{ours.entry}", found="no such file", expected="the script that grades"
+            )
+        if entry is None and (not tree or (grading.environment is not None and grading.environment.context == tree)):
             return None
-        raise TaskFormatError(
-            f"{self.path}/{place}/{ours.entry}", found="no such file", expected="the script that grades"
-        )
+        return Tests(files=tree, entry=entry, verdict=ours.verdict, same_shell=ours.same_shell)
 
     def _solution(self, place: str) -> Solution | None:
         tree, names = self._bundled(place)
-        if not names:
+        env = self.document.solution.env
+        if not env and place not in self.survey.names:
             return None
         typed = self.ours.keystrokes
         return Solution(
             files=tree,
             entry=next((name for name in ("solve.sh", "solve.bat") if name in names), None),
             keystrokes=keystrokes_of(f"{self.path}/{place}/{typed}", boundary=self.path) if typed in names else (),
-            env=self.document.solution.env,
+            env=env,
         )
 
     def _steps(self, outer: Environment, grading: Grading) -> tuple[Step, ...]:
@@ -215,13 +237,18 @@ class _Folder:
             steps.append(self._step(section, tests, agent=phase, grading=own))
         return tuple(steps)
 
+    def _has_shared_entry(self) -> bool:
+        return not {self.ours.tests.entry, "test.bat"}.isdisjoint(self.survey.names.get("tests", ())) or bool(
+            self.ours.tests.root
+        )
+
     def _step(self, section: StepSection, tests: parts.Bundled, *, agent: AgentPhase, grading: Grading) -> Step:
         folder = f"steps/{section.name}"
         return Step(
             name=section.name,
             instruction=instruction_of(f"{self.path}/{folder}/instruction.md", boundary=self.path),
             workdir=self._bundled(f"{folder}/workdir").tree,
-            tests=self._tests(tests, grading, is_needed="tests" not in self.survey.names, place=f"{folder}/tests"),
+            tests=self._tests(tests, grading, is_needed=not self._has_shared_entry(), place=f"{folder}/tests"),
             solution=self._solution(f"{folder}/solution"),
             trajectory=self._trajectory(folder),
             agent=agent,

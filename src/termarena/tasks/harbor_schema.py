@@ -4,17 +4,20 @@ defaults are theirs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, Strict
 
+from termarena.tasks.frozen import FrozenDict
 from termarena.tasks.model import (
     Artifact,
     Collect,
+    FreeTable,
     Frozen,
     Healthcheck,
     McpServer,
     Strings,
+    Table,
     Tpu,
     User,
     VerdictSource,
@@ -70,7 +73,7 @@ class EnvironmentSection(Frozen):
     allowed_hosts: Strings | None = None
     allow_internet: bool | None = None
     mcp_servers: Annotated[tuple[McpServer, ...], Strict(strict=False)] = ()
-    env: Mapping[str, str] = Field(default_factory=dict)
+    env: Table = Field(default_factory=FrozenDict)
     skills_dir: str | None = None
     healthcheck: Healthcheck | None = None
     workdir: str | None = None
@@ -89,7 +92,7 @@ class VerifierSection(Frozen):
     """`[verifier]`."""
 
     timeout_sec: PositiveFloat | None = None
-    env: Mapping[str, str] = Field(default_factory=dict)
+    env: Table = Field(default_factory=FrozenDict)
     user: User | None = None
     network_mode: NetworkMode | None = None
     allowed_hosts: Strings | None = None
@@ -101,7 +104,7 @@ class VerifierSection(Frozen):
 class SolutionSection(Frozen):
     """`[solution]`."""
 
-    env: Mapping[str, str] = Field(default_factory=dict)
+    env: Table = Field(default_factory=FrozenDict)
 
 
 class StepSection(Frozen):
@@ -148,7 +151,7 @@ class TaskToml(Frozen):
     source: str | None = None
     multi_step_reward_strategy: Literal["mean", "final"] | None = None
     task: PackageSection | None = None
-    metadata: Mapping[str, Any] = Field(default_factory=dict)
+    metadata: FreeTable = Field(default_factory=FrozenDict)
     environment: EnvironmentSection = EnvironmentSection()
     agent: AgentSection = AgentSection()
     verifier: VerifierSection = VerifierSection()

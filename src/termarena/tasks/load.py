@@ -40,7 +40,7 @@ def load_task(folder: Path | str, *, strict: bool = False) -> Task:
     """Load the task in this folder.
 
     Raises TaskFormatError, naming file, field, found and expected, for whatever does not fit its format; with
-    `strict`, also for unknown fields and loose types, which otherwise become findings. Nothing else is raised for any
+    `strict`, also for everything that otherwise becomes a finding. Nothing else is raised for any
     content of the folder.
     """
     path = os.path.abspath(folder)  # noqa: PTH100 - keeps links, and a Path costs more than the TOML parser

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["conventional", "metadata_of"]
 
-_AUTHOR = ("author_name", "author_email")
+# Ten years: beyond it stands a mistake, or a number that no float can hold.
+MOST_MINUTES = 10 * 366 * 24 * 60
 
 
 def metadata_of(check: Checker, document: TaskToml) -> Metadata:
@@ -35,21 +36,21 @@ def metadata_of(check: Checker, document: TaskToml) -> Metadata:
 def conventional(check: Checker, table: Mapping[str, Any], **known: Any) -> Metadata:  # noqa: ANN401 - fields of Metadata
     """Metadata out of a free-form table; a conventional name with a value of another type is noted and kept as it
     stands."""
-    fields: dict[str, Any] = dict(known)
+    fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in table.items():
         field, read = _CONVENTIONS.get(name, ("", None))
-        understood = read(value) if read else None
+        understood = read(value) if read and field not in fields else None
         if understood is None:
             extra[name] = value
-            if read:
+            if read and field not in fields:
                 check.note("odd-metadata", f"metadata.{name} is {value!r:.60}, which is not what other tasks put there")
         else:
             fields[field] = understood
-    if not fields.get("authors") and isinstance(extra.get("author_name"), str):
-        author, email = (extra.pop(name, None) for name in _AUTHOR)
-        fields["authors"] = (_author(author, email if isinstance(email, str) else None),)
-    return Metadata(**fields, extra=extra)
+    if not known.get("authors") and isinstance(extra.get("author_name"), str):
+        email = extra.pop("author_email") if isinstance(extra.get("author_email"), str) else None
+        fields["authors"] = (_author(extra.pop("author_name"), email),)
+    return Metadata(**{**known, **fields}, extra=extra)
 
 
 def _author(name: str, email: str | None) -> str:
@@ -61,14 +62,14 @@ def _text(value: object) -> str | None:
 
 
 def _strings(value: object) -> tuple[str, ...] | None:
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return tuple(value)
     return None
 
 
 def _minutes(value: object, unit: int = 1) -> float | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) * unit if is_number and 0 <= value < float("inf") else None  # type: ignore[arg-type,operator]  # a number
+    return float(value) * unit if is_number and 0 <= value < MOST_MINUTES else None  # type: ignore[arg-type,operator]  # a number
 
 
 _CONVENTIONS: dict[str, tuple[str, Callable[[object], object]]] = {

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -25,6 +26,7 @@ from pydantic import (
 )
 
 from termarena.tasks.files import FileTree
+from termarena.tasks.frozen import FrozenDict, freeze
 
 if TYPE_CHECKING:
     from termarena.tasks.digest import TaskDigest
@@ -76,6 +78,8 @@ def _listing(tree: FileTree) -> list[dict[str, Any]]:
 
 Tree = Annotated[SkipValidation[FileTree], PlainSerializer(_listing)]
 EMPTY = FileTree()
+Table = Annotated[Mapping[str, str], AfterValidator(FrozenDict)]
+FreeTable = Annotated[Mapping[str, Any], AfterValidator(freeze)]
 # Documents hold lists; a task holds tuples. Their items stay strict.
 Strings = Annotated[tuple[str, ...], Strict(strict=False)]
 
@@ -175,7 +179,7 @@ class Environment(Frozen):
     gpu_types: Strings = ()
     tpu: Tpu | None = None
     network: NetworkPolicy = NetworkPolicy()
-    env: Mapping[str, str] = Field(default_factory=dict)
+    env: Table = Field(default_factory=FrozenDict)
     """`${VAR}` and `${VAR:-default}` are resolved from the host when a sandbox starts."""
     workdir: str | None = None
     skills_dir: str | None = None
@@ -207,7 +211,7 @@ class Grading(Frozen):
     """What binds the grader."""
 
     timeout_s: PositiveFloat = 600.0
-    env: Mapping[str, str] = Field(default_factory=dict)
+    env: Table = Field(default_factory=FrozenDict)
     user: User | None = None
     network: NetworkPolicy | None = None
     mode: Literal["shared", "separate"] = "shared"
@@ -220,7 +224,8 @@ class Tests(Frozen):
     """The hidden tests: laid at `/tests` once the agent can no longer act."""
 
     files: Tree
-    entry: str = "test.sh"
+    entry: str | None = "test.sh"
+    """None where the files only accompany tests that a step or the grader's own image brings."""
     verdict: VerdictSource = "reward_file"
     """Where the score comes from: a reward file (Harbor), the exit status (simple), or a parser of the output
     (Terminal-Bench 1)."""
@@ -244,7 +249,7 @@ class Solution(Frozen):
     files: Tree = EMPTY
     entry: str | None = None
     keystrokes: tuple[Keystrokes, ...] = ()
-    env: Mapping[str, str] = Field(default_factory=dict)
+    env: Table = Field(default_factory=FrozenDict)
 
 
 class Step(Frozen):
@@ -261,7 +266,7 @@ class Step(Frozen):
     agent: AgentPhase = AgentPhase()
     """What the step leaves out is the task's, already filled in; likewise in `grading`."""
     grading: Grading = Grading()
-    min_reward: float | Mapping[str, float] | None = None
+    min_reward: float | Annotated[Mapping[str, float], AfterValidator(FrozenDict)] | None = None
     """Below it, the steps that follow are not run."""
     healthcheck: Healthcheck | None = None
     artifacts: tuple[Artifact, ...] = ()
@@ -281,7 +286,7 @@ class Metadata(Frozen):
     """`Name` or `Name <email>`."""
     expert_time_min: float | None = None
     junior_time_min: float | None = None
-    extra: Mapping[str, Any] = Field(default_factory=dict)
+    extra: FreeTable = Field(default_factory=FrozenDict)
     """Everything else in the format's free-form section, as it stood."""
 
 
@@ -305,7 +310,7 @@ class Task(Frozen):
     agent: AgentPhase = AgentPhase()
     grading: Grading = Grading()
     tests: Tests | None = None
-    """None only where every step, or the grader's own image, brings its own."""
+    """None only where every step, or the grader's own image, brings all of them."""
     solution: Solution | None = None
     steps: tuple[Step, ...] = ()
     reward_strategy: Literal["mean", "final"] = "mean"
@@ -317,7 +322,7 @@ class Task(Frozen):
     provenance: Provenance
     extras: Tree = EMPTY
     """Every other file of the folder: `cheats/`, `source/`, `status.json`, README …"""
-    unknown: Mapping[str, Any] = Field(default_factory=dict)
+    unknown: FreeTable = Field(default_factory=FrozenDict)
     """Fields that the format does not know, by dotted name; kept and written back."""
     findings: tuple[Finding, ...] = ()
     """What the loader noticed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+import posixpath
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PositiveFloat
@@ -19,24 +19,27 @@ from termarena.core.errors import TaskFormatError
 from termarena.tasks.checking import Checker, shown
 from termarena.tasks.documents import parse_json, read_text
 from termarena.tasks.files import NOT_CONTENT, FileTree, TreeFile, scan
+from termarena.tasks.frozen import FrozenDict
 from termarena.tasks.metadata import conventional
 from termarena.tasks.model import (
     AgentPhase,
     BareRecipe,
     Environment,
+    FreeTable,
     Frozen,
     Grading,
     NetworkPolicy,
     Provenance,
     Solution,
     Strings,
+    Table,
     Task,
     Tests,
 )
 from termarena.tasks.texts import without_canary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["CATEGORIES", "COLLECTION", "MARKER", "load_collection", "load_simple"]
 
@@ -44,6 +47,10 @@ MARKER = "metadata.json"
 COLLECTION = "tasks.json"
 WORKDIR = "/workspace"
 TEST_ENTRY = "check.sh"
+LONGEST_NAME = 255
+CANONICAL_NAMES = frozenset(
+    {"task.toml", "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps", "original"}
+)
 CATEGORIES = (
     "code_compilation",
     "system_admin",
@@ -80,14 +87,14 @@ class SimpleTask(Frozen):
     reference_solution: str | None = None
     setup_script: str | None = None
     teardown_script: str | None = None
-    initial_state: str | Mapping[str, str] | None = None
+    initial_state: str | Table | None = None
     timeout_seconds: PositiveFloat = 300.0
     required_tools: Strings | None = None
     docker_image: str = "ubuntu:22.04"
     network_enabled: bool = False
     expected_files: Strings = ()
     tags: Strings = ()
-    metadata: Mapping[str, Any] = Field(default_factory=dict)
+    metadata: FreeTable = Field(default_factory=FrozenDict)
 
 
 def load_simple(folder: str, *, strict: bool = False) -> Task:
@@ -144,14 +151,16 @@ def _task(check: Checker, table: dict[str, Any], *, path: str, default_id: str |
     return Task(
         id=name,
         instruction=without_canary(document.instruction or ""),
-        environment=_environment(document),
+        environment=_environment(check, document),
         agent=AgentPhase(timeout_s=document.timeout_seconds),
         grading=Grading(timeout_s=document.timeout_seconds),
         tests=Tests(files=_tree({TEST_ENTRY: document.test_script}), entry=TEST_ENTRY, verdict="exit_status"),
         solution=_solution(document),
         metadata=conventional(check, _free_form(document)),
         provenance=Provenance(format="simple", path=path),
-        extras=FileTree.of([*extras, *_tree({_SCRIPT_FILES["teardown_script"]: document.teardown_script})]),
+        extras=FileTree.of(
+            [*map(_aside, extras), *_tree({_SCRIPT_FILES["teardown_script"]: document.teardown_script})]
+        ),
         unknown=check.unknown,
         findings=tuple(check.findings),
     )
@@ -160,7 +169,8 @@ def _task(check: Checker, table: dict[str, Any], *, path: str, default_id: str |
 def _free_form(document: SimpleTask) -> dict[str, Any]:
     known = {"category": document.category, "difficulty": document.difficulty, "tags": list(document.tags)}
     expected = {"expected_files": list(document.expected_files)} if document.expected_files else {}
-    return {**document.metadata, **known, **expected}
+    free = {"termarena_before" if name == "termarena" else name: value for name, value in document.metadata.items()}
+    return {**free, **known, **expected}
 
 
 def _tree(scripts: Mapping[str, str | None]) -> FileTree:
@@ -179,11 +189,11 @@ def _solution(document: SimpleTask) -> Solution | None:
     return Solution(files=_tree({"solve.sh": document.reference_solution}), entry="solve.sh")
 
 
-def _environment(document: SimpleTask) -> Environment:
+def _environment(check: Checker, document: SimpleTask) -> Environment:
     state = document.initial_state
     scripts = {"setup_script.sh": document.setup_script, "initial_state.sh": state if isinstance(state, str) else None}
     laid = {} if state is None or isinstance(state, str) else state
-    files = [*_tree(scripts), *(TreeFile.inline(_below(name), text.encode()) for name, text in laid.items())]
+    files = [*_tree(scripts), *_laid_files(check, laid)]
     setup = (
         _setup([name for name, text in scripts.items() if text is not None], lays_files=bool(laid)) if files else None
     )
@@ -201,11 +211,25 @@ def _environment(document: SimpleTask) -> Environment:
     )
 
 
-def _below(name: str) -> str:
-    relative = name.removeprefix(f"{WORKDIR}/")
-    if relative.startswith("/") or ".." in relative.split("/") or not relative or "\0" in relative:
-        raise TaskFormatError("initial_state", field=name, found=shown(name), expected=f"a path below {WORKDIR}")
-    return f"files/{relative}"
+def _aside(file: TreeFile) -> TreeFile:
+    """An extra file under a name that is not one of the canonical layout's own."""
+    return file._replace(path=f"original/{file.path}") if file.path.split("/")[0] in CANONICAL_NAMES else file
+
+
+def _laid_files(check: Checker, laid: Mapping[str, str]) -> list[TreeFile]:
+    """`initial_state` as files below the working directory. Two that cannot both be there are refused."""
+    paths = {name: posixpath.normpath(posixpath.join(WORKDIR, name)) for name in laid}
+    taken: set[str] = set()
+    for name, path in paths.items():
+        folders = {path.rsplit("/", depth)[0] for depth in range(1, path.count("/"))}
+        is_odd = (
+            "\0" in name or name.endswith("/") or any(len(part.encode()) > LONGEST_NAME for part in path.split("/"))
+        )
+        others = set(paths.values())
+        if is_odd or not path.startswith(f"{WORKDIR}/") or path in taken or not folders.isdisjoint(others):
+            raise check.refuse(f"initial_state.{name}", found=name, expected=f"a path of its own below {WORKDIR}")
+        taken.add(path)
+    return [TreeFile.inline(f"files/{paths[name].removeprefix(WORKDIR + '/')}", laid[name].encode()) for name in laid]
 
 
 def _setup(scripts: list[str], *, lays_files: bool) -> str:

@@ -96,22 +96,26 @@ _FILES = {
 
 
 def start_task(name: str, parent: Path, *, organisation: str | None, category: str, difficulty: str) -> Path:
-    """Write the example under this name and return its folder. Raises UsageError for a bad name or one that is
-    taken."""
+    """Write the example under this name and return its folder. Raises UsageError for a bad name, one that is taken,
+    and a parent that cannot be written into."""
     for part in (name, organisation):
         if part is not None and not _NAME.fullmatch(part):
             raise UsageError(f"{part!r} cannot be a task's name", hint="use letters, digits, dots, dashes, underscores")
     if difficulty not in DIFFICULTIES:
         raise UsageError(f"{difficulty!r} is no difficulty; there is: {', '.join(DIFFICULTIES)}")
     folder = parent / name
-    if folder.exists():
-        raise UsageError(f"{folder} exists", hint="choose another name or another --output")
-    folder.mkdir(parents=True)
     document = _document(f"{organisation}/{name}" if organisation else None, category, difficulty)
     files = {"task.toml": tomli_w.dumps(document), **_FILES}
-    FileTree.of(
+    tree = FileTree.of(
         TreeFile.inline(path, text.encode(), executable=path.endswith(".sh")) for path, text in files.items()
-    ).write_to(folder)
+    )
+    try:
+        if folder.exists():
+            raise UsageError(f"{folder} exists", hint="choose another name or another --output")
+        folder.mkdir(parents=True)
+        tree.write_to(folder)
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror or error}", hint="choose another --output") from error
     return folder
 
 

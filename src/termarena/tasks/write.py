@@ -6,37 +6,47 @@ a reward file stands in `tests/suite/` beside an adapter that does.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from termarena.core.errors import UsageError
+from termarena.core.errors import TaskError, UsageError
 from termarena.tasks.adapters import SUITE, adapter
 from termarena.tasks.files import FileTree, TreeFile
+from termarena.tasks.harbor import load_harbor
 from termarena.tasks.model import AgentPhase, Environment, Frozen, Grading, NetworkPolicy, Solution, Step, Task, Tests
 from termarena.tasks.terminal_bench_1 import KEYSTROKES
 
 __all__ = ["folder_name", "write_harbor"]
 
 _PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_UNSAFE = re.compile(r"[^\w.-]+")
+_UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
+# A file name has at most 255 bytes, and a run adds to this one.
+LONGEST_NAME = 120
+_PART = re.compile(r'"(?:[^"]|"(?!\.|$))*"|[^.]+')
 _MODES = {"public": "public", "none": "no-network", "allowlist": "allowlist"}
 _AUTHOR = re.compile(r"(?P<name>.*?)(?: <(?P<email>[^<>]*)>)?")
 
 
 def folder_name(task: Task) -> str:
     """The name of the task's folder: its id, without the organisation, made safe for any file system."""
-    return _UNSAFE.sub("-", task.id.rpartition("/")[2]).strip("-.") or "task"
+    name = _UNSAFE.sub("-", task.id.rpartition("/")[2]).strip("-.") or "task"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(task.id.encode()).hexdigest()[:8]}"
 
 
 def write_harbor(task: Task, parent: Path, *, overwrite: bool = False) -> Path:
-    """Write the task below `parent` and return its folder. It appears whole or not at all.
+    """Write the task below `parent` and return its folder, which appears whole, and loads to the same digest, or not at
+    all.
 
-    Raises UsageError if the folder exists and `overwrite` is not set; OSError if a file of the task cannot be read or
-    the disk is full.
+    Raises UsageError if the folder exists and `overwrite` is not set, TaskFormatError if a file of the task cannot be
+    read, TaskError if what was written does not load to the same digest, OSError if the disk is full.
     """
     place = parent / folder_name(task)
     if place.exists() and not overwrite:
@@ -46,6 +56,10 @@ def write_harbor(task: Task, parent: Path, *, overwrite: bool = False) -> Path:
         whole = Path(scratch) / "task"
         whole.mkdir(mode=0o755)
         _tree_of(task).write_to(whole)
+        if load_harbor(str(whole)).digest != task.digest:
+            raise TaskError(
+                f"{task.id} cannot be written as a Harbor folder of the same digest", hint="please report this"
+            )
         if place.exists():
             place.rename(Path(scratch) / "old")
         whole.rename(place)
@@ -70,7 +84,9 @@ def _below(folder: str, tree: FileTree) -> list[TreeFile]:
 
 
 def _is_harbors_own(tests: Tests) -> bool:
-    return tests.verdict == "reward_file" and tests.entry in ("test.sh", "test.bat") and not tests.same_shell
+    return tests.entry is None or (
+        tests.verdict == "reward_file" and tests.entry in ("test.sh", "test.bat") and not tests.same_shell
+    )
 
 
 def _test_files(folder: str, tests: Tests | None, grading: Grading) -> list[TreeFile]:
@@ -112,24 +128,36 @@ def _document(task: Task) -> dict[str, Any]:
         "solution": {"env": dict(task.solution.env)} if task.solution else None,
         "steps": [_step(step, task) for step in task.steps],
     }
-    for place, value in task.unknown.items():
-        _put_back(document, place.split("."), value)
-    return {
-        name: _without_nothing(value) for name, value in document.items() if _without_nothing(value) not in (None, {})
-    }
+    written: dict[str, Any] = _without_nothing(document)
+    free = {**_without_none(task.metadata.extra), **written.get("metadata", {})}
+    if free:
+        written["metadata"] = free
+    for place, value in _without_none(task.unknown).items():
+        _put_back(written, place, value)
+    return written
 
 
-def _put_back(document: dict[str, Any], place: list[str], value: object) -> None:
-    """Set an unknown field where it stood; one inside a list that was rewritten has no place any more and stays with
-    the task's root."""
+def _without_none(value: Any) -> Any:  # noqa: ANN401 - any part of a document
+    """What somebody wrote, without what TOML cannot say: a null."""
+    if isinstance(value, Mapping):
+        return {str(name): _without_none(item) for name, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_none(item) for item in value if item is not None]
+    return value
+
+
+def _put_back(document: dict[str, Any], place: str, value: object) -> None:
+    """Set an unknown field where it stood."""
+    *above, last = [part[1:-1] if part.startswith('"') else part for part in _PART.findall(place)]
     table: Any = document
-    for part in place[:-1]:
-        table = table.get(part) if isinstance(table, dict) else None
-        if table is None:
-            document.setdefault(".".join(place), value)
-            return
-    if isinstance(table, dict):
-        table.setdefault(place[-1], value)
+    for part in above:
+        if isinstance(table, list):
+            table = table[int(part)]
+        elif isinstance(table.get(part), (dict, list)):
+            table = table[part]
+        else:
+            table[part] = table = {}
+    table[last] = value
 
 
 def _without_nothing(value: Any) -> Any:  # noqa: ANN401 - any part of a document
@@ -164,7 +192,7 @@ def _package(task: Task) -> dict[str, Any] | None:
 def _metadata(task: Task, *, has_package: bool) -> dict[str, Any]:
     metadata = task.metadata
     author = _AUTHOR.fullmatch(metadata.authors[0]) if metadata.authors and not has_package else None
-    known = {
+    known: dict[str, Any] = {
         "difficulty": metadata.difficulty if metadata.difficulty != "unknown" else None,
         "category": metadata.category if metadata.category != "unknown" else None,
         "tags": list(metadata.tags) or None,
@@ -174,7 +202,9 @@ def _metadata(task: Task, *, has_package: bool) -> dict[str, Any]:
         "expert_time_estimate_min": metadata.expert_time_min,
         "junior_time_estimate_min": metadata.junior_time_min,
     }
-    return {**metadata.extra, **{name: value for name, value in known.items() if value is not None}}
+    if "expert_time_estimate_min" in metadata.extra and metadata.expert_time_min is not None:  # both were given
+        known["expert_time_estimate_hours"] = metadata.expert_time_min / 60
+    return {name: value for name, value in known.items() if value is not None and name not in metadata.extra}
 
 
 def _extension(task: Task) -> dict[str, Any]:
@@ -192,7 +222,8 @@ def _extension(task: Task) -> dict[str, Any]:
 
 
 def _tests_extension(task: Task) -> dict[str, Any] | None:
-    tests = task.tests or next((step.tests for step in task.steps if step.tests), None)
+    suites = [task.tests, *(step.tests for step in task.steps)]
+    tests = next((suite for suite in suites if suite is not None and suite.entry is not None), None)
     if tests is None or _is_harbors_own(tests):
         return None
     return {"root": SUITE, "entry": tests.entry, "verdict": tests.verdict, "same_shell": tests.same_shell or None}

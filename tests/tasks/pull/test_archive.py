@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
+import os
 import sys
 import tarfile
 import zipfile
@@ -117,6 +119,45 @@ def test_a_folder_of_an_archive_can_be_taken(tmp_path: Path, home: Path) -> None
 def test_one_folder_around_the_tasks_is_left_out(tmp_path: Path, home: Path) -> None:
     (tmp_path / "set.tar.gz").write_bytes(tar({f"set-1.0/{name}": data for name, data in FILES.items()}))
     assert files_in(pull(f"{tmp_path}/set.tar.gz", home=home).path) == FILES
+
+
+@pytest.mark.parametrize("tail", ["", "#set-1.0"])
+def test_a_link_to_what_is_not_taken_is_refused(tail: str, tmp_path: Path, home: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as opened:
+        opened.addfile(tarfile.TarInfo("set-1.0/one/task.toml"))
+        link = tarfile.TarInfo("set-1.0/one/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "../../record.json"
+        opened.addfile(link)
+    (tmp_path / "set.tar.gz").write_bytes(packed.getvalue())
+    error = fails(f"{tmp_path}/set.tar.gz{tail}", home)
+    assert error.reason == "unsafe"
+    assert "the link one/link leaves it" in error.message
+
+
+def test_addresses_that_differ_only_in_their_query_are_different_archives(site: Site, home: Path) -> None:
+    for version in ("1", "2"):
+        site.pages["/x.tar.gz"] = Reply(body=tar({f"v{version}/task.toml": b""}))
+        assert list(files_in(pull(f"{site.url}/x.tar.gz?v={version}", home=home).path)) == [f"v{version}/task.toml"]
+    first = pull(f"{site.url}/x.tar.gz?v=1", home=home)
+    assert list(files_in(first.path)) == ["v1/task.toml"]
+    assert site.paths() == ["/x.tar.gz?v=1", "/x.tar.gz?v=2"]
+
+
+def test_a_download_that_is_left_is_not_used_for_another_address_of_the_same_name(
+    site: Site, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for version in ("1", "2"):
+        site.pages[f"/{version}.tar.gz"] = Reply(body=tar({f"v{version}/task.toml": b""}))
+    with monkeypatch.context() as patched:
+        patched.setattr("termarena.tasks.pull.archive.unpack", full)
+        with pytest.raises(PullError, match="disk is full"):
+            pull("ours", home=home, sources={"ours": f"{site.url}/1.tar.gz"})
+    pulled = pull("ours", home=home, sources={"ours": f"{site.url}/2.tar.gz"})
+    assert list(files_in(pulled.path)) == ["v2/task.toml"]
 
 
 def test_an_archive_of_one_task_keeps_the_folder_of_that_task(tmp_path: Path, home: Path) -> None:

@@ -72,6 +72,23 @@ def test_a_repository_that_wants_a_login_is_unauthorised_and_asks_nobody(git_sit
     assert "private" in str(error.hint)
 
 
+@pytest.mark.parametrize("way", ["GIT_ASKPASS", "SSH_ASKPASS", "core.askPass"])
+def test_no_program_is_started_to_ask_for_a_password(
+    way: str, git_site: GitSite, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git_site.login = ("someone", "s3cret")
+    program = tmp_path / "ask"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\necho s3cret\n")
+    program.chmod(0o755)
+    if way == "core.askPass":
+        (tmp_path / "gitconfig").write_text(f"[core]\naskPass = {program}\n")
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    else:
+        monkeypatch.setenv(way, str(program))
+    assert fails(f"{git_site.url}/tasks.git", home).reason == "unauthorised"
+    assert not (tmp_path / "asked").exists()
+
+
 @pytest.mark.slow
 def test_a_password_in_the_address_is_used_and_never_shown(git_site: GitSite, home: Path) -> None:
     git_site.login = ("someone", "s3cret")

@@ -207,6 +207,28 @@ def test_a_registry_cannot_make_git_run_a_command(tmp_path: Path, home: Path, mo
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("form", ["{}", "file://{}", "FILE://{}", "file:{}", "../../{}", "."])
+def test_a_registry_behind_a_url_cannot_name_a_repository_of_this_machine(
+    form: str, site: Site, tmp_path: Path, home: Path
+) -> None:
+    make_repository(tmp_path / "mine", TWO_TASKS)
+    url = form.format(tmp_path / "mine")
+    task = {"name": "first", "git_url": url, "git_commit_id": "main", "path": "tasks/first"}
+    core = {"github_url": url, "dataset_path": "tasks", "branch": "main", "commit_hash": "head"}
+    for row, place in (({"tasks": [task]}, "[0].tasks[0].git_url"), (core, "[0].github_url")):
+        site.pages["/registry.json"] = Reply(body=json.dumps([{"name": "set", "version": "1", **row}]).encode())
+        with pytest.raises(TaskFormatError, match="expected a repository elsewhere") as caught:
+            pull(f"registry:{site.url}/registry.json#set", home=home)
+        assert caught.value.field == place
+
+
+def test_a_registry_on_this_machine_can_name_a_repository_of_it(tmp_path: Path, home: Path) -> None:
+    make_repository(tmp_path / "mine", TWO_TASKS)
+    task = {"name": "first", "git_url": f"file://{tmp_path}/mine", "git_commit_id": "main", "path": "tasks/first"}
+    pulled = pull(write(tmp_path, {"name": "set", "version": "1", "tasks": [task]}), home=home)
+    assert (pulled.path / "first/task.toml").is_file()
+
+
 TASK = {"name": "a", "git_url": "https://host.invalid/x.git", "git_commit_id": "ab" * 20, "path": "a"}
 
 

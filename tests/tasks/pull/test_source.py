@@ -132,6 +132,10 @@ def test_only_a_whole_commit_or_a_digest_pins() -> None:
         ("unable to access 'https://a:s3cret@host/x/': gone", "unable to access 'https://host/x/': gone"),
         ("https://host/x?X-Amz-Signature=s3cret", "https://host/x"),
         ("git@host:x", "git@host:x"),
+        ("https://user:s3cret@s3cret@host/x", "https://host/x"),
+        ("HTTPS://user:s3cret@host/x?key=s3cret", "HTTPS://host/x"),
+        ("git+https://s3cret@host/x?key=s3cret", "git+https://host/x"),
+        ("git+ssh://git:s3cret@host/x", "git+ssh://git@host/x"),
     ],
 )
 def test_credentials_are_never_shown(text: str, expected: str) -> None:
@@ -142,6 +146,40 @@ def test_credentials_do_not_decide_where_a_dataset_lies() -> None:
     with_one = read_source("https://user:s3cret@host.invalid/x.git", {})
     assert "s3cret" not in repr(with_one)
     assert with_one.shelf == read_source("https://host.invalid/x.git", {}).shelf
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("git+https://h.invalid/x?access_token=s3cret", "x"),
+        ("https://h.invalid/x.git?access_token=s3cret@v1", "x"),
+        ("https://user:s3cret@h.invalid//", "h.invalid"),
+        ("https://user:s3cret@h.invalid/x.zip?key=s3cret", "x"),
+        ("registry:https://h.invalid/r?access_token=s3cret", "r"),
+    ],
+)
+def test_credentials_are_in_no_name(text: str, name: str) -> None:
+    source = read_source(text, {})
+    assert source.name == name
+    assert "s3cret" not in f"{source} {source.shelf} {source.plan()}"
+
+
+def test_credentials_are_in_no_error_about_a_source() -> None:
+    for text in ("HTTPS://user:s3cret@h.invalid/x", "https://user:s3cret@h.invalid/x\n", "ftp://me:s3cret@h.invalid/x"):
+        with pytest.raises(UsageError) as caught:
+            explain(text)
+        assert "s3cret" not in f"{caught.value.as_dict()}"
+
+
+def test_credentials_are_not_listed_with_the_known_names() -> None:
+    sources = {"ours": "https://user:s3cret@h.invalid/x", "theirs": "https://h.invalid/x.zip?key=s3cret"}
+    listed = known_sources(sources)
+    assert (listed["ours"], listed["theirs"]) == ("https://h.invalid/x", "https://h.invalid/x.zip")
+
+
+def test_a_query_decides_where_a_dataset_lies() -> None:
+    shelves = {read_source(f"https://h.invalid/x.zip{query}", {}).shelf for query in ("", "?v=1", "?v=2")}
+    assert len(shelves) == 3
 
 
 def test_different_folders_of_a_repository_lie_apart() -> None:

@@ -81,6 +81,18 @@ def test_an_archive_in_a_dataset_that_leaves_its_folder_is_refused(terminalworld
     assert not list(home.rglob("outside"))
 
 
+def test_a_link_out_of_its_task_is_refused_also_where_it_stays_in_the_archive(terminalworld: Hub, home: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as opened:
+        opened.addfile(tarfile.TarInfo("tw_3/task.toml"))
+        link = tarfile.TarInfo("tw_3/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "../tw_1"
+        opened.addfile(link)
+    terminalworld.files["artifacts/tw_3.tar.gz"] = packed.getvalue()
+    with terminalworld.running():
+        assert fails("terminalworld", home).reason == "unsafe"
+
+
 def test_offline_the_way_out_is_to_unpack_the_archives(home: Path) -> None:
     with pytest.raises(PullError) as caught:
         pull("terminalworld-sample", home=home, offline=True)

@@ -91,6 +91,40 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     refused(tar(entry("sub", tarfile.SYMTYPE, "../.."), entry("sub/outside", data=b"x")), tmp_path)
 
 
+@pytest.mark.parametrize(
+    "target", ["../../victim", "inside", "."], ids=["leading out", "leading to nothing", "leading to a folder"]
+)
+@pytest.mark.parametrize("order", [["a", "a/evil", "a/deep/er/evil"], ["a/deep/er/evil", "a/evil", "a"]])
+def test_no_link_or_folder_is_made_through_a_link(target: str, order: list[str], tmp_path: Path) -> None:
+    links = [entry(name, tarfile.SYMTYPE, target if name == "a" else "key") for name in order]
+    place = tmp_path / "place"
+    place.mkdir()
+    (tmp_path / "victim").mkdir()
+    message = refused(tar(*links), place)
+    assert "lies below another link" in message or "leaves it" in message
+    assert not list((tmp_path / "victim").iterdir())
+    assert not list((place / "outer/into").iterdir())
+
+
+def test_a_link_that_leaves_is_never_made(tmp_path: Path) -> None:
+    refused(tar(entry("good", tarfile.SYMTYPE, "file"), entry("bad", tarfile.SYMTYPE, "../../outside")), tmp_path)
+    assert names_in(tmp_path / "outer/into") == []
+
+
+def test_two_links_of_one_name_are_refused_before_one_is_made(tmp_path: Path) -> None:
+    refused(tar(entry("a", tarfile.SYMTYPE, "../.."), entry("a", tarfile.SYMTYPE, ".")), tmp_path)
+    assert names_in(tmp_path / "outer/into") == []
+
+
+def test_a_link_in_a_circle_leads_nowhere_and_is_kept(tmp_path: Path) -> None:
+    into = unpacked(tar(entry("a", tarfile.SYMTYPE, "b"), entry("b", tarfile.SYMTYPE, "./a/x")), tmp_path)
+    assert names_in(into) == ["a", "b"]
+
+
+def test_a_link_to_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    assert "no system can hold" in refused(tar(entry("a", tarfile.SYMTYPE, "b" * 4096)), tmp_path)
+
+
 def test_a_link_in_place_of_a_folder_that_has_files_is_refused(tmp_path: Path) -> None:
     refused(tar(entry("sub/file", data=b"x"), entry("sub", tarfile.SYMTYPE, "elsewhere")), tmp_path)
 

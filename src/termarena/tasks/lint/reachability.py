@@ -6,6 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from termarena.core.errors import TaskFormatError
 from termarena.tasks.lint.rule import Rule
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _same(one: Source, other: Source) -> bool:
         return True
     try:
         return one.file.sha256() == other.file.sha256()
-    except OSError:
+    except TaskFormatError:
         return False
 
 

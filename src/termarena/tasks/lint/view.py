@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from termarena.core.errors import TaskFormatError
+from termarena.tasks.dockerfile import Dockerfile, parse_dockerfile
 from termarena.tasks.documents import read_text
 from termarena.tasks.files import TreeFile
-from termarena.tasks.lint.dockerfile import Dockerfile, parse_dockerfile
 from termarena.tasks.lint.shell import Statement, statements
 
 if TYPE_CHECKING:
+    from termarena.tasks.dockerfile import Copy
     from termarena.tasks.files import FileTree
-    from termarena.tasks.lint.dockerfile import Copy
     from termarena.tasks.model import Grading, NetworkPolicy, Solution, Task, Tests
 
 __all__ = ["LIMIT_BYTES", "Hidden", "Place", "Recipe", "Source", "Suite", "View"]
@@ -48,8 +48,8 @@ class Source:
         """The first LIMIT_BYTES."""
         try:
             return self.file.read(LIMIT_BYTES)
-        except OSError as error:
-            self.problem = error.strerror or type(error).__name__
+        except TaskFormatError as error:
+            self.problem = error.found
             return b""
 
     @cached_property
@@ -178,15 +178,14 @@ class View:
     @cached_property
     def suites(self) -> tuple[Suite, ...]:
         """The tests, the task's own first."""
-        found = [] if self.task.tests is None else [self._suite(self.task.tests, self.task.grading, "tests")]
-        found += [
-            self._suite(step.tests, step.grading, f"steps/{step.name}/tests")
-            for step in self.task.steps
-            if step.tests is not None
-        ]
-        return tuple(found)
+        task = self.task
+        found = [self._suite(task.tests, task.grading, "tests")]
+        found += [self._suite(step.tests, step.grading, f"steps/{step.name}/tests") for step in task.steps]
+        return tuple(suite for suite in found if suite is not None)
 
-    def _suite(self, tests: Tests, grading: Grading, folder: str) -> Suite:
+    def _suite(self, tests: Tests | None, grading: Grading, folder: str) -> Suite | None:
+        if tests is None or tests.entry is None:
+            return None
         sources = {file.path: self.source(file, folder) for file in tests.files if file.kind == "file"}
         entry = sources.get(_followed(tests.files, tests.entry))
         if entry is None:

@@ -1,6 +1,6 @@
 """Pulling datasets: from git, a registry, the Hugging Face hub or an archive into the cache, whole and by revision."""
 
-from termarena.tasks.pull.contract import Kind, Plan, Progress, Pulled, PullError, Reason, Step
+from termarena.tasks.pull.contract import Kind, Plan, Progress, Pulled, PullError, Reason, Step, shown
 from termarena.tasks.pull.listing import known_sources, list_pulled
 from termarena.tasks.pull.pulling import explain, find_pulled, pull
 
@@ -17,4 +17,5 @@ __all__ = [
     "known_sources",
     "list_pulled",
     "pull",
+    "shown",
 ]

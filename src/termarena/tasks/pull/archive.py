@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from termarena.tasks.load import is_task
 from termarena.tasks.pull.contract import PullError
 from termarena.tasks.pull.trees import is_real_folder, only_folder_in, remove
-from termarena.tasks.pull.unpack import unpack
+from termarena.tasks.pull.unpack import check_links, unpack
 from termarena.tasks.pull.web import open_web
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class ArchiveFetcher:
         remove(unpacked)
         unpacked.mkdir()
         unpack(file, unpacked, plan, bench.report, name=urlsplit(self.source.address).path)
-        for entry in list(self._root(unpacked).iterdir()):
+        root = self._root(unpacked)
+        check_links(root, plan)
+        for entry in list(root.iterdir()):
             remove(into / entry.name)
             entry.rename(into / entry.name)
         return ()
@@ -62,9 +64,9 @@ class ArchiveFetcher:
     def _obtain(self, bench: Bench) -> Path:
         if self.source.is_file:
             return Path(self.source.address)
-        done = bench.work / "download"
+        done = bench.work / self._download
         if not done.exists():
-            part = bench.work / "download.part"
+            part = bench.work / f"{self._download}.part"
             with open_web(self.source.plan()) as web:
                 bench.report.begin("fetching")
                 is_checked = self.source.is_pinned
@@ -72,9 +74,14 @@ class ArchiveFetcher:
             part.rename(done)
         return done
 
+    @property
+    def _download(self) -> str:
+        """The downloaded file's name: a name in the settings keeps its shelf when its address changes."""
+        return f"download-{self.source.key[:16]}"
+
     def _forget(self, bench: Bench) -> None:
-        for name in ("download", "download.part", "download.part.etag"):
-            remove(bench.work / name)
+        for suffix in ("", ".part", ".part.etag"):
+            remove(bench.work / f"{self._download}{suffix}")
 
 
 def _digest(file: Path) -> str:

@@ -27,6 +27,7 @@ __all__ = [
     "as_pull_error",
     "is_safe_path",
     "shown",
+    "without_login",
 ]
 
 Kind = Literal["git", "registry", "huggingface", "archive", "folder"]
@@ -234,18 +235,24 @@ def as_pull_error(plan: Plan, error: OSError) -> PullError:
     )
 
 
-_USERINFO = re.compile(r"(?P<scheme>[a-z+]+)://(?P<user>[^/\s:@]*)(?P<password>:[^/\s@]*)?@")
-_QUERY = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*")
+# A password may hold an @ of its own: the login ends at the last one before the path.
+_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<user>[^/\s:@]*)(?:[:@][^/\s]*)?@", re.IGNORECASE)
+_QUERY = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", re.IGNORECASE)
 
 
 def shown(text: str) -> str:
     """The text as it may be shown: no user or password in a URL, no query, which is where signed URLs keep theirs."""
-    return _QUERY.sub(r"\1", _USERINFO.sub(_without_secret, text))
+    return _QUERY.sub(r"\1", without_login(text))
 
 
-def _without_secret(found: re.Match[str]) -> str:
-    """SSH needs its user and holds no secret in it; a user in another URL may be a token."""
-    return f"ssh://{found['user']}@" if found["scheme"] == "ssh" else f"{found['scheme']}://"
+def without_login(text: str) -> str:
+    """The text without the user and password of its URLs. SSH keeps its user, which is no secret and may say whose the
+    path is; a user in another URL may be a token."""
+    return _LOGIN.sub(lambda found: f"{found['scheme']}://{_public_user(found)}", text)
+
+
+def _public_user(found: re.Match[str]) -> str:
+    return f"{found['user']}@" if found["scheme"].lower().endswith("ssh") else ""
 
 
 def is_safe_path(path: str) -> bool:

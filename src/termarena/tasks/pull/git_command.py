@@ -42,12 +42,14 @@ _CONFIG = {
 }
 _ENVIRONMENT = {
     "GCM_INTERACTIVE": "never",
+    "GIT_ASKPASS": "",  # empty, it also stops core.askPass and SSH_ASKPASS, which git looks at when there is none
     "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
     "GIT_LFS_SKIP_SMUDGE": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
+    "SSH_ASKPASS_REQUIRE": "never",
 }
-# They would point git at another repository than ours, or open a window to ask for a password.
+# They would point git at another repository than ours, or have ssh open a window to ask for a password.
 _UNWANTED = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_DIR",

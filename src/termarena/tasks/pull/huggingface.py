@@ -18,7 +18,7 @@ from termarena.tasks.load import is_task
 from termarena.tasks.pull.contract import PullError, is_safe_path
 from termarena.tasks.pull.source import ARCHIVE_SUFFIXES, hub_endpoint, is_commit
 from termarena.tasks.pull.trees import only_folder_in, remove
-from termarena.tasks.pull.unpack import unpack
+from termarena.tasks.pull.unpack import check_links, unpack
 from termarena.tasks.pull.web import open_web
 
 if TYPE_CHECKING:
@@ -219,7 +219,9 @@ class HuggingFaceFetcher:
             place.mkdir()
             unpack(archive, place, self._plan, bench.report)
             only = only_folder_in(place)
-            (place if only is None or is_task(place) else only).rename(into / stem)
+            task = place if only is None or is_task(place) else only
+            check_links(task, self._plan)
+            task.rename(into / stem)
 
 
 def _put(part: Path, place: Path) -> None:

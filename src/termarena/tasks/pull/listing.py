@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from termarena.core.errors import TaskFormatError
 from termarena.core.records import read_record
-from termarena.tasks.pull.contract import Plan, Pulled
+from termarena.tasks.pull.contract import Plan, Pulled, shown
 from termarena.tasks.pull.known import all_names, look_up
 
 if TYPE_CHECKING:
@@ -19,10 +19,11 @@ _KIND = "pulled-dataset"
 
 
 def known_sources(sources: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Every name that can be pulled, those of the settings included, with the source it stands for."""
+    """Every name that can be pulled, those of the settings included, with the source it stands for as it may be
+    shown."""
     named = sources or {}
     found = ((name, look_up(name, named)) for name in (*all_names(), *named))
-    return {name: known.source for name, known in found if known is not None}
+    return {name: shown(known.source) for name, known in found if known is not None}
 
 
 def list_pulled(home: Path) -> tuple[Pulled, ...]:

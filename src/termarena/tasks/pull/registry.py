@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from termarena.core.errors import NotFound, TaskFormatError
-from termarena.tasks.pull.contract import PullError, is_safe_path, shown
+from termarena.tasks.pull.contract import PullError, is_safe_path, shown, without_login
 from termarena.tasks.pull.git import Repository, check_pointers
 from termarena.tasks.pull.source import is_commit
 from termarena.tasks.pull.trees import is_real_folder, remove
@@ -26,6 +27,7 @@ __all__ = ["RegistryFetcher"]
 _LIMIT_BYTES = 64 << 20
 # Terminal-Bench 1 publishes adapted datasets in zip files with this password, so that crawlers do not read them.
 _PASSWORD = b"TERMINAL-BENCH-ADAPTED-DATASET"
+_ELSEWHERE = re.compile(r"(?:https?|ssh|git)://[^/]|[\w.-]+@[\w.-]+:")
 
 
 class _Task(NamedTuple):
@@ -64,7 +66,7 @@ class RegistryFetcher:
         for group in self._groups:
             if group.url:
                 group.commit = self._repository(group, bench).resolve(group.revision)
-        row = [[shown(group.url), group.commit, sorted(group.tasks)] for group in self._groups]
+        row = [[without_login(group.url), group.commit, sorted(group.tasks)] for group in self._groups]
         return hashlib.sha256(json.dumps(sorted(row)).encode()).hexdigest()
 
     def fetch(self, revision: str, into: Path, bench: Bench) -> tuple[str, ...]:  # noqa: ARG002 - as resolved
@@ -178,14 +180,14 @@ class _Rows:
             raise self._wrong(place, repr(task)[:60], "a task: name, git_url, git_commit_id, path")
         name = self._text(task, "name", place).replace("/", "__")
         path = self._path(task, "path", place)
-        url = self._text(task, "git_url", place) if task.get("git_url") is not None else ""
+        url = self._url(task, "git_url", place) if task.get("git_url") is not None else ""
         revision = self._text(task, "git_commit_id", place) if task.get("git_commit_id") is not None else None
         if not is_safe_path(name) or not path:
             raise self._wrong(place, repr(name), "a name and a path that can be those of a folder")
         return url, _revision(revision), _Task(path, name)
 
     def _terminal_bench_1(self, row: dict[str, object], at: str) -> _Group:
-        url = self._text(row, "github_url", at)
+        url = self._url(row, "github_url", at)
         commit = self._text(row, "commit_hash", at)
         revision = self._text(row, "branch", at) if commit.lower() == "head" else commit
         folder = self._path(row, "dataset_path", at)
@@ -204,6 +206,14 @@ class _Rows:
         if not isinstance(value, str) or not value or value.startswith("-"):
             raise self._wrong(f"{place}.{name}", repr(value)[:60], "text")
         return value
+
+    def _url(self, table: dict[str, object], name: str, place: str) -> str:
+        """A repository's address. A registry that came over the network may name none on this machine."""
+        url = self._text(table, name, place)
+        if not self._source.is_file and _ELSEWHERE.match(url) is None:
+            expected = "a repository elsewhere: an address of https, http, ssh or git"
+            raise self._wrong(f"{place}.{name}", shown(url)[:60], expected)
+        return url
 
     def _path(self, table: dict[str, object], name: str, place: str) -> str:
         path = "/".join(part for part in self._text(table, name, place).split("/") if part not in ("", "."))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from termarena.core.errors import NotFound, UsageError
-from termarena.tasks.pull.contract import Kind, Plan, is_safe_path, shown
+from termarena.tasks.pull.contract import Kind, Plan, is_safe_path, shown, without_login
 from termarena.tasks.pull.known import KnownSource, all_names, look_up
 
 if TYPE_CHECKING:
@@ -88,9 +88,10 @@ class Source:
 
     @property
     def key(self) -> str:
-        """A digest of everything that decides the content, except the revision."""
+        """A digest of everything that decides the content, except the revision. The query of an address does; a login
+        only opens the door, and a new token shall not mean a new download."""
         extra = [] if self.known is None else self.known.deciding()
-        parts = [self.kind, shown(self.address), self.folder, self.dataset, *extra]
+        parts = [self.kind, without_login(self.address), self.folder, self.dataset, *extra]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @property
@@ -134,7 +135,7 @@ def read_source(text: str, sources: Mapping[str, str]) -> Source:
     Raises UsageError for text that is no source, NotFound for a name, file or folder that is not there.
     """
     if not text or any(ord(character) < ord(" ") for character in text):
-        raise UsageError(f"{text!r} is no source of a dataset", hint=_FORMS)
+        raise UsageError(f"{shown(text)!r} is no source of a dataset", hint=_FORMS)
     known = look_up(text, sources)
     if known is None:
         return _spelled_out(text)
@@ -184,7 +185,7 @@ def _git(text: str, url: str) -> Source:
     if found is None:
         raise UsageError(f"{shown(text)} is not of the form URL[@REV][#folder]", hint="write an @ in a path as %40")
     address = found["address"]
-    name = re.split(r"[/:]", address.rstrip("/"))[-1].removesuffix(".git")
+    name = re.split(r"[/:]", shown(address).rstrip("/"))[-1].removesuffix(".git")
     return Source(
         text=text,
         kind="git",
@@ -227,7 +228,7 @@ def _local(text: str) -> Source:
 
 def _nothing(text: str) -> NotFound:
     if "/" in text:
-        return NotFound(f"there is no file or folder {text}", hint=_FORMS)
+        return NotFound(f"there is no file or folder {shown(text)}", hint=_FORMS)
     return NotFound(f"no dataset is known as {text}, and there is no such folder", known=all_names(), hint=_FORMS)
 
 
@@ -256,7 +257,7 @@ def _registry(text: str, rest: str) -> Source:
         _check_url(address)
     elif not _is_file(address):
         raise NotFound(f"there is no registry file {address}")
-    name = _plain(dataset.partition("@")[0] or Path(address).stem)
+    name = _plain(dataset.partition("@")[0] or Path(shown(address)).stem)
     return Source(
         text=text,
         kind="registry",

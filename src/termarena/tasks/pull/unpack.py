@@ -1,8 +1,8 @@
 """Unpacking what came from outside: every entry stays inside, is a plain file, a folder or a link that stays inside,
 and the whole stays within limits. What breaks a rule is refused whole, never skipped.
 
-Files are written before any link exists, so nothing can be written through one; where the links lead is checked at the
-end, on the real tree.
+Files and folders are written before any link exists, and where the links lead is told from their names before the first
+is made, so nothing is written through one. The tree is looked at once more when they are there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import bz2
 import gzip
 import importlib
 import io
+import itertools
 import lzma
 import os
 import stat
@@ -23,19 +24,22 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from termarena.tasks.pull.contract import PullError, is_safe_path
+from termarena.tasks.pull.trees import files_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from termarena.tasks.pull.contract import Plan, Reporter
 
-__all__ = ["LIMITS", "Limits", "unpack"]
+__all__ = ["LIMITS", "Limits", "check_links", "unpack"]
 
 _BLOCK_BYTES = 1 << 20
 _HEADERS_BYTES = 64 << 20
 _HEADERS_BYTES_PER_FILE = 8 << 10
-_LONGEST_LINK_BYTES = 4096
+_LONGEST_LINK_BYTES = 4095
+# Linux follows no more in one path.
+_MOST_HOPS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,8 @@ class _Writer:
     limits: Limits
     files: int = 0
     size_bytes: int = 0
-    links: list[tuple[Path, str]] = field(default_factory=list)
+    links: dict[str, str] = field(default_factory=dict)
+    """The target of each link, by its path below `root`."""
 
     def place(self, name: str) -> Path | None:
         """Where an entry goes; None for the root itself."""
@@ -130,9 +135,14 @@ class _Writer:
 
     def link(self, place: Path, target: str) -> None:
         """Note a link, to be made when every file is there."""
+        path = str(place.relative_to(self.root))
         if target.startswith("/"):
-            raise self.refusal(f"the link {place.relative_to(self.root)} points to {target}")
-        self.links.append((place, target))
+            raise self.refusal(f"the link {path} points to {target}")
+        if len(os.fsencode(target)) > _LONGEST_LINK_BYTES:
+            raise self.refusal(f"the link {path} points to a name that no system can hold")
+        if path in self.links:
+            raise self.refusal(f"it has two entries for one name: {path}")
+        self.links[path] = target
 
     def hard_link(self, place: Path, target: str, *, executable: bool) -> None:
         """Write a second name for a file as a copy of it."""
@@ -143,14 +153,21 @@ class _Writer:
             self.file(place, content, executable=executable)
 
     def make_links(self) -> None:
-        for place, target in self.links:
+        """Make the noted links, or none of them if one leaves or lies below another."""
+        for path, target in self.links.items():
+            parents = itertools.accumulate(path.split("/")[:-1], "{}/{}".format)
+            if above := next((parent for parent in parents if parent in self.links), None):
+                raise self.refusal(f"the link {path} lies below another link, {above}")
+            if not _stays_inside(path, self.links):
+                raise self.refusal(f"the link {path} leaves it (to {target})")
+        places = [(self.root / path, target) for path, target in self.links.items()]
+        # Every folder first: a link cannot take the place of one, also where upper and lower case are the same.
+        for place, _ in places:
             place.parent.mkdir(parents=True, exist_ok=True)
+        for place, target in places:
             place.symlink_to(target)
-        root = os.path.realpath(self.root)
-        for place, target in self.links:
-            real = os.path.realpath(place)
-            if real != root and not real.startswith(root + "/"):
-                raise self.refusal(f"the link {place.relative_to(self.root)} leaves it (to {target})")
+        if places:
+            check_links(self.root, self.plan)
 
     def count_file(self) -> None:
         self.files += 1
@@ -167,6 +184,42 @@ class _Writer:
 
     def refusal(self, problem: str) -> PullError:
         return PullError(self.plan, "unsafe", problem)
+
+
+def _stays_inside(path: str, links: Mapping[str, str]) -> bool:
+    """Whether the link at `path` leads to a place below the root, told from the names of all links alone.
+
+    One that goes in a circle leads nowhere, and so stays.
+    """
+    at: list[str] = []
+    ahead = path.split("/")[::-1]
+    hops = 0
+    while ahead and hops <= _MOST_HOPS:
+        part = ahead.pop()
+        if part == ".." and not at:
+            return False
+        if part == "..":
+            at.pop()
+        elif part not in ("", "."):
+            at.append(part)
+        target = links.get("/".join(at))
+        if target is not None:
+            hops += 1
+            at.pop()
+            ahead += target.split("/")[::-1]
+    return True
+
+
+def check_links(root: Path, plan: Plan) -> None:
+    """Follow every link below `root`, as it lies there. Raises PullError (`unsafe`) if one leads out of `root`."""
+    inside = os.path.realpath(root)
+    for file in files_below(root):
+        if not file.is_symlink():
+            continue
+        real = os.path.realpath(file)
+        if real != inside and not real.startswith(inside + "/"):
+            path, target = file.relative_to(root), file.readlink()
+            raise PullError(plan, "unsafe", f"the link {path} leaves it (to {target})")
 
 
 def _unpack_tar(stream: IO[bytes], writer: _Writer) -> None:
@@ -250,6 +303,6 @@ def _unpack_zip(archive: Path, writer: _Writer, password: bytes | None) -> None:
                 raise writer.refusal(f"{entry.filename!r} is a device, a pipe or something else that is no file")
             with opened.open(entry, pwd=password) as content:
                 if stat.S_ISLNK(mode):
-                    writer.link(place, os.fsdecode(content.read(_LONGEST_LINK_BYTES)))
+                    writer.link(place, os.fsdecode(content.read(_LONGEST_LINK_BYTES + 1)))
                 else:
                     writer.file(place, content, executable=bool(mode & 0o100))
