@@ -147,7 +147,8 @@ async def _run(plan: Plan, driver: str, *, words: tuple[str, ...], recorder: _Re
         async with made.start(plan.spec) as box:
             if plan.task is not None:
                 await prepare_bare(box, plan.task.environment)
-                say(f"{plan.task.id}\n\n{plan.task.instruction.strip()}\n")
+                for line in (plan.task.id, "", *plan.task.instruction.strip().splitlines(), ""):
+                    say(line)
             say(f"sandbox {box.id} ({made.name}); leave it with exit or Ctrl-D")
             return await recorder.attach(box, words)
     finally:

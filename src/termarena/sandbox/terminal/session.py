@@ -86,7 +86,7 @@ class ShellSession:
     def note_input(self, data: bytes) -> None:
         """Something was typed: after Enter or Ctrl-C, only the next prompt says that the shell is idle."""
         if any(key in data for key in (b"\r", b"\n", INTERRUPT)):
-            self.is_at_prompt = False
+            self.is_at_prompt = self._display.is_prompt_shown = False
 
     def is_idle(self) -> bool:
         """Whether the shell is at its prompt and nothing else is in the foreground."""
@@ -127,11 +127,12 @@ class ShellSession:
             raise TerminalTimeout(
                 f"the prompt of {shell}", timeout_s=timeout_s, tail=tail, hint="use bash, zsh or a POSIX shell"
             )
-        await self._until_prompt_shows()
+        await self.until_prompt_shows()
         if self.dialect == "posix" and self._modes is None:  # a line editor changes them while it waits
             self._modes = tty.read_modes(self._pty)
 
-    async def _until_prompt_shows(self) -> None:
+    async def until_prompt_shows(self) -> None:
+        """The news on the wire may be ahead of the screen: let that catch up with the prompt."""
         await self._pulse.until(lambda: self._display.is_prompt_shown or self.ended.done(), PROMPT_S)
         self._display.reveal()
 
@@ -248,7 +249,7 @@ class ShellSession:
             status = self._status
             await self._pulse.until(lambda: display.has_output_ended, OUTPUT_S)
             await self._pulse.until(lambda: self.is_at_prompt or self.ended.done(), PROMPT_S)
-            await self._until_prompt_shows()
+            await self.until_prompt_shows()
         capture = display.capture
         return CommandResult(
             exit_status=TIMEOUT_STATUS if timed_out else status,

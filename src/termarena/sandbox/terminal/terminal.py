@@ -158,6 +158,7 @@ class Terminal:
         session.raise_if_ended()
         if not session.is_idle():
             raise self._late("the shell's prompt", timeout_s, hint=BUSY_HINT)
+        await session.until_prompt_shows()
 
     def _late(self, awaited: str, timeout_s: float, *, hint: str | None = None) -> TerminalTimeout:
         return TerminalTimeout(awaited, timeout_s=timeout_s, tail=self._display.tail(), hint=hint)
