@@ -75,7 +75,7 @@ class Display:
                 self.has_output_ended = True
                 self._hidden = None
             else:
-                self.is_prompt_shown = True
+                self.is_prompt_shown = self.has_output_ended
         self._pulse.beat()
 
     def _take(self, piece: bytes) -> None:
@@ -100,6 +100,10 @@ class Display:
         self._hidden = bytearray()
         self._command = command
         self.capture = None
+        self.expect_prompt()
+
+    def expect_prompt(self) -> None:
+        """A command was given: a prompt counts again behind the end of its output; line editors redraw the old one."""
         self.has_output_ended = self.is_prompt_shown = False
 
     def reveal(self) -> None:

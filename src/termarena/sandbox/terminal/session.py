@@ -86,7 +86,9 @@ class ShellSession:
     def note_input(self, data: bytes) -> None:
         """Something was typed: after Enter or Ctrl-C, only the next prompt says that the shell is idle."""
         if any(key in data for key in (b"\r", b"\n", INTERRUPT)):
-            self.is_at_prompt = self._display.is_prompt_shown = False
+            self.is_at_prompt = False
+            if self._status is not None:
+                self._display.expect_prompt()
 
     def is_idle(self) -> bool:
         """Whether the shell is at its prompt and nothing else is in the foreground."""
@@ -250,7 +252,7 @@ class ShellSession:
             await self._pulse.until(lambda: display.has_output_ended, OUTPUT_S)
             await self._pulse.until(lambda: self.is_at_prompt or self.ended.done(), PROMPT_S)
             await self.until_prompt_shows()
-        capture = display.capture
+        capture, display.capture = display.capture, None
         return CommandResult(
             exit_status=TIMEOUT_STATUS if timed_out else status,
             output=b"" if capture is None else capture.kept(),
