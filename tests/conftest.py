@@ -31,7 +31,13 @@ COMPONENTS: dict[str, tuple[Callable[[], bool], str]] = {
     "docker": (_engine_answers, "start a Docker or Podman engine; `termarena doctor --docker` says what is wrong"),
     "user-namespaces": (_user_namespaces_work, "allow user namespaces; `termarena doctor` says how"),
 }
-PACKAGES = {"sqlite3": "sqlite3", "gcc": "gcc", "git": "git", "zsh": "zsh", "fish": "fish", "unshare": "util-linux"}
+PACKAGES = {
+    "unshare": "util-linux",
+    "dockerd": "docker.io",
+    "ip": "iproute2",
+    "busybox": "busybox-static",
+    "/usr/sbin/sshd": "openssh-server",
+}
 
 
 def _problem(component: str) -> str | None:

@@ -114,6 +114,17 @@ def test_a_task(tmp_path: Path) -> None:
     assert "exit\r" in read_cast(tmp_path / "a.cast").text("i")
 
 
+@pytest.mark.needs("docker")
+def test_an_image(tmp_path: Path) -> None:
+    with Person("--image", "debian:bookworm", "--shell", "/bin/sh", home=tmp_path / "home") as person:
+        person.until(r"\(docker\); leave it")
+        person.until(r"# ")
+        person.type("stty size\r")
+        person.until(r"30 90")
+        person.type("exit\r")
+        assert person.process.wait(PATIENCE_S) == 0
+
+
 def test_the_terminal_is_put_back_when_the_program_is_ended(tmp_path: Path) -> None:
     with Person(home=tmp_path / "home") as person:
         person.until(r"[#$] ")
@@ -136,7 +147,7 @@ def test_without_a_terminal() -> None:
     [
         (["--root", "/no/such/root"], "/no/such/root"),
         (["--driver", "magic"], "namespace"),
-        (["hello-world", "--root", "host"], "not both"),
+        (["hello-world", "--root", "host"], "one root"),
         (["no-such-task"], "no-such-task"),
         (["--record", "/proc/nothing.cast"], "cannot record to /proc/nothing.cast"),
     ],

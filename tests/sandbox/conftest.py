@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.support import DRIVERS, make_rootfs
-from termarena.sandbox import Driver, Sandbox, SandboxSpec
+from sandbox.support import DRIVERS, EXCEPTIONS, NEEDS, make_rootfs
+from termarena.sandbox import Driver, Feature, Sandbox, SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -22,11 +22,29 @@ def sandbox_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="session", params=DRIVERS)
+PARAMETERS = [pytest.param(name, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else []) for name in DRIVERS]
+
+
+@pytest.fixture(scope="session", params=PARAMETERS)
 def driver(request: pytest.FixtureRequest, sandbox_home: Path) -> Iterator[Driver]:
     made = DRIVERS[request.param](sandbox_home)
     yield made
     asyncio.run(made.aclose())
+
+
+@pytest.fixture(autouse=True)
+def _exception(request: pytest.FixtureRequest) -> None:
+    """Skip what a driver does not promise: the table says what and why."""
+    if "driver" not in request.fixturenames:
+        return
+    name = request.node.callspec.params["driver"]
+    plain = request.node.name.replace(f"[{name}-", "[").replace(f"[{name}]", "").replace(f"-{name}]", "]")
+    known = EXCEPTIONS.get(name, {})
+    reason = known.get(plain) or known.get(plain.partition("[")[0])
+    if isinstance(reason, Feature):
+        reason = request.getfixturevalue("driver").capabilities().missing.get(reason)
+    if reason is not None:
+        pytest.skip(f"{name}: {reason}")
 
 
 @pytest.fixture

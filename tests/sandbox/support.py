@@ -2,25 +2,73 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from termarena.sandbox import Feature, Root
+from termarena.sandbox.docker import DockerDriver
 from termarena.sandbox.namespace import NamespaceDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from termarena.sandbox import Driver, ExecResult, Feature, Sandbox
+    from termarena.sandbox import Driver, ExecResult, Sandbox
 
 T = TypeVar("T")
+
+CONFORMANCE_ROOT = Root(kind="dockerfile", path=Path(__file__).with_name("conformance_image"))
 
 DRIVERS: dict[str, Callable[[Path], Driver]] = {
     "namespace": lambda home: NamespaceDriver(home=home),
     "namespace-without-cgroups": lambda home: NamespaceDriver(home=home, allow_cgroups=False, allow_ranges=False),
+    "docker": lambda home: DockerDriver(home=home, default_root=CONFORMANCE_ROOT),
+    "docker-from-afar": lambda home: DockerDriver(home=home, default_root=CONFORMANCE_ROOT, allow_local=False),
 }
+ESCAPES = (
+    "test_system_call_is_refused",
+    "test_socket_family_is_refused",
+    "test_terminal_injection_is_refused",
+    "test_exec_marker_cannot_be_taken_off",
+    "test_write_to_the_kernel_is_refused",
+    "test_process_1_is_not_readable",
+    "test_kernel_secrets_are_empty",
+    "test_no_device_nodes",
+    "test_process_1_cannot_be_killed_or_traced",
+    "test_setuid_does_nothing",
+    "test_the_sandboxs_root_is_not_the_hosts",
+    "test_host_files_are_not_there",
+    "test_command_line_of_process_1_names_no_host_path",
+)
+"""What the namespace driver refuses and an engine's defaults may not."""
+FAR = "needs to see the container's processes through the kernel: "
+EXCEPTIONS: dict[str, dict[str, Feature | str]] = {
+    "docker": {
+        **dict.fromkeys(ESCAPES, "the walls of a container are its engine's: docs/docker.md says which"),
+        "test_disk_full": Feature.DISK_LIMIT,
+        "test_tree_into_a_full_disk": Feature.DISK_LIMIT,
+        "test_files_full_of_holes": Feature.DISK_LIMIT,
+    },
+}
+EXCEPTIONS["docker-from-afar"] = {
+    **EXCEPTIONS["docker"],
+    "test_exit_status_passes_through[137]": FAR + "an engine tells an end by signal 9 as the status 137",
+    "test_daemon_outlives_its_command": FAR + "an engine closes a daemon's output two seconds after its command",
+    "test_network_of_named_hosts": Feature.NETWORK,
+    "test_network_connect_is_checked_too": Feature.NETWORK,
+    "test_network_public_spares_the_host": Feature.NETWORK,
+}
+if tuple(int(part) for part in os.uname().release.split(".")[:2]) < (6, 15):
+    EXCEPTIONS["docker"]["test_exit_status_passes_through[137]"] = "the kernel tells how a process ended since 6.15"
+"""What a driver does not promise, by test, with or without its parameters: a feature that it may lack, or why."""
+
+SNAPSHOT_TIMES = {"docker": "%Y"}
+"""How exact a file's time is in a snapshot, for `stat`: an engine's archives have whole seconds."""
+NEEDS = {"docker": "docker", "docker-from-afar": "docker"}
+"""The component that a driver cannot do without."""
 
 TOOLS = ("sh", "ls", "cat", "true", "id", "echo", "mkdir", "rm", "ln", "chmod", "sleep", "touch", "mv")
 

@@ -287,7 +287,7 @@ async def test_killed_without_memory_limit_is_no_memory_kill(box: Sandbox) -> No
 
 async def test_fork_bomb_is_contained(driver: Driver) -> None:
     async with driver.start(SandboxSpec(limits=Limits(pids=40))) as box:
-        result = await sh(box, "bomb() { bomb | bomb & }; bomb; sleep 60", timeout_s=1)
+        result = await sh(box, "bomb() { bomb | bomb & }; bomb; exec sleep 60", timeout_s=1)
         assert result.timed_out
         assert (await box.exec(["true"])).exit_status == 0
         assert await box.processes() == ()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.support import has, out, sh
+from sandbox.support import SNAPSHOT_TIMES, has, out, sh
 from termarena.core.errors import ImageError, SandboxBroken, SandboxFileError
 from termarena.sandbox import Driver, Feature, Sandbox, SandboxSpec
 
@@ -286,9 +286,16 @@ STATE = (
     " mkfifo /srv/d/p; echo t > /usr/t;"
     " touch -d @1234567890.123456789 /srv/d/x; printf 1 > \"/srv/$(printf 'o\\ndd\\377')\""
 )
+
+
+def view(driver: Driver) -> str:
+    """A script that shows what the state above made, with times as exact as the driver's snapshots keep them."""
+    return VIEW.format(time=SNAPSHOT_TIMES.get(driver.name, "%.9Y"))
+
+
 VIEW = (
     "cat /etc/profile /usr/t /srv/d/z; ls /etc/shells; ls -A /etc/skel; stat -c '%n %a %h %F %s' /srv/d /srv/d/*;"
-    " stat -c %.9Y /srv/d/x; ls -b /srv"
+    " stat -c {time} /srv/d/x; ls -b /srv"
 )
 
 
@@ -296,15 +303,15 @@ VIEW = (
 async def test_fork_has_the_same_files(driver: Driver, *, sealed: bool) -> None:
     async with driver.start(SandboxSpec()) as box:
         await sh(box, STATE)
-        before = await sh(box, VIEW)
+        before = await sh(box, view(driver))
         if sealed:
             await box.seal()
         snapshot = await box.snapshot()
         async with driver.start(snapshot) as first, driver.start(snapshot) as second:
-            assert (await sh(first, VIEW)).stdout == before.stdout
+            assert (await sh(first, view(driver))).stdout == before.stdout
             assert (await first.diff()).changes == ()
             await sh(first, "echo other > /etc/profile; rm -r /srv/d; touch /etc/shells")
-            assert (await sh(second, VIEW)).stdout == before.stdout
+            assert (await sh(second, view(driver))).stdout == before.stdout
             assert (await first.diff()).of("removed") == ("/srv/d",)
         snapshot.close()
 
@@ -312,11 +319,11 @@ async def test_fork_has_the_same_files(driver: Driver, *, sealed: bool) -> None:
 async def test_fork_outlives_its_origin(driver: Driver) -> None:
     async with driver.start(SandboxSpec()) as box:
         await sh(box, STATE)
-        before = (await sh(box, VIEW)).stdout
+        before = (await sh(box, view(driver))).stdout
         await box.seal()
         snapshot = await box.snapshot()
     async with driver.start(snapshot) as fork:
-        assert (await sh(fork, VIEW)).stdout == before
+        assert (await sh(fork, view(driver))).stdout == before
     snapshot.close()
 
 
@@ -341,21 +348,23 @@ async def test_fork_of_a_fork(driver: Driver, tmp_path: Path) -> None:
 async def test_saved_snapshot_loads_in_another_process(driver: Driver, sandbox_home: Path, tmp_path: Path) -> None:
     async with driver.start(SandboxSpec(env={"MARK": "kept"})) as box:
         await sh(box, STATE)
-        before = (await sh(box, VIEW)).stdout
+        before = (await sh(box, view(driver))).stdout
         snapshot = await box.snapshot()
         await snapshot.save(tmp_path / "state.tar")
         snapshot.close()
     program = (
         "import asyncio, sys\nfrom pathlib import Path\n"
-        "from termarena.sandbox.namespace import NamespaceDriver\n"
+        "sys.path.insert(0, sys.argv[5])\n"
+        "from sandbox.support import DRIVERS\n"
         "async def main():\n"
-        " async with NamespaceDriver(home=Path(sys.argv[1])) as driver:\n"
+        " async with DRIVERS[sys.argv[4]](Path(sys.argv[1])) as driver:\n"
         "  async with driver.start(driver.load(Path(sys.argv[2]))) as box:\n"
         "   result = await box.exec(['sh', '-c', 'echo $MARK; ' + sys.argv[3]])\n"
         "   sys.stdout.buffer.write(result.stdout)\n"
         "asyncio.run(main())\n"
     )
-    command = [sys.executable, "-c", program, str(sandbox_home), str(tmp_path / "state.tar"), VIEW]
+    command = [sys.executable, "-c", program, str(sandbox_home), str(tmp_path / "state.tar"), view(driver)]
+    command += [driver.name, str(Path(__file__).parents[1])]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=True)
     assert done.stdout == b"kept\n" + before
 
@@ -363,14 +372,14 @@ async def test_saved_snapshot_loads_in_another_process(driver: Driver, sandbox_h
 async def test_saved_snapshot_of_a_sealed_sandbox(driver: Driver, tmp_path: Path) -> None:
     async with driver.start(SandboxSpec()) as box:
         await sh(box, STATE)
-        before = (await sh(box, VIEW)).stdout
+        before = (await sh(box, view(driver))).stdout
         await box.seal()
         snapshot = await box.snapshot()
         await snapshot.save(tmp_path / "state.tar")
         snapshot.close()
     loaded = driver.load(tmp_path / "state.tar")
     async with driver.start(loaded) as fork:
-        assert (await sh(fork, VIEW)).stdout == before
+        assert (await sh(fork, view(driver))).stdout == before
     loaded.close()
 
 

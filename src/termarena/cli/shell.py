@@ -19,17 +19,21 @@ __all__ = ["DRIVERS", "app"]
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-DRIVERS = {"namespace": "termarena.sandbox.namespace:NamespaceDriver"}
+DRIVERS = {
+    "namespace": "termarena.sandbox.namespace:NamespaceDriver",
+    "docker": "termarena.sandbox.docker:DockerDriver",
+}
 """Where the class of each driver is; it is imported when it is used and takes `home`."""
 # The best interactive shell that is there, without knowing what is.
 ANY_SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec /bin/sh")
 
 
 class Plan(NamedTuple):
-    """What to start, and what to do before the person comes in."""
+    """What to start, with which driver, and what to do before the person comes in."""
 
     spec: SandboxSpec
-    task: Task | None
+    driver: str
+    task: Task | None = None
 
 
 @app.command()
@@ -41,7 +45,10 @@ def shell(  # noqa: PLR0913 - one parameter per option
     root: Annotated[
         str | None, typer.Option(metavar="ROOT", help="host, a folder with a root file system, or an archive of one.")
     ] = None,
-    driver: Annotated[str, typer.Option(help=f"What makes the sandbox: {', '.join(DRIVERS)}.")] = "namespace",
+    image: Annotated[str | None, typer.Option(metavar="NAME", help="An image of a container engine.")] = None,
+    driver: Annotated[
+        str, typer.Option(help=f"What makes the sandbox: {', '.join(DRIVERS)}; auto is the first that can.")
+    ] = "auto",
     dataset: Annotated[str, typer.Option("--dataset", "-d", help="Where a task's id is looked up.")] = "samples",
     program: Annotated[
         str | None, typer.Option("--shell", metavar="PATH", help="The shell to start; else bash, else sh.")
@@ -62,14 +69,17 @@ def shell(  # noqa: PLR0913 - one parameter per option
     from termarena.cli.attaching import require_terminal
     from termarena.core.errors import UsageError
 
-    if task is not None and root is not None:
-        raise UsageError("a task brings its own root file system", hint="give a task or --root, not both")
+    if sum(given is not None for given in (task, root, image)) > 1:
+        raise UsageError("one root file system is enough", hint="give a task, --root or --image")
     require_terminal()
-    plan = _plan(task, root, dataset=dataset)
+    if task is not None:
+        plan = _plan_of_task(task, driver, dataset=dataset)
+    else:
+        plan = _plan_of_root(root or "host", driver) if image is None else _plan_of_image(image, driver)
     words = (program,) if program else ANY_SHELL
     recorder = _Recorder(record, records_input=record_input)
     try:
-        status = asyncio.run(_run(plan, driver, words=words, recorder=recorder))
+        status = asyncio.run(_run(plan, words=words, recorder=recorder))
     except asyncio.CancelledError:
         raise typer.Exit(130) from None
     say(f"the shell ended with status {status}; the sandbox is gone")
@@ -77,16 +87,36 @@ def shell(  # noqa: PLR0913 - one parameter per option
         say(f"warning: the recording is not complete: {recorder.problem}")
 
 
-def _plan(task: str | None, root: str | None, *, dataset: str) -> Plan:
+def _plan_of_root(root: str, driver: str) -> Plan:
     from termarena.sandbox import SandboxSpec
+
+    return Plan(SandboxSpec(root=_root(root)), "namespace" if driver == "auto" else driver)
+
+
+def _plan_of_image(image: str, driver: str) -> Plan:
+    from termarena.sandbox import Root, SandboxSpec
+
+    return Plan(SandboxSpec(root=Root(kind="image", image=image)), "docker" if driver == "auto" else driver)
+
+
+def _plan_of_task(name: str, driver: str, *, dataset: str) -> Plan:
+    """With its recipe on a plain root file system if it has one, unless another driver was named."""
+    from termarena.cli.choosing import open_task
+    from termarena.sandbox import Root, SandboxSpec
     from termarena.sandbox.bare import bare_spec
 
-    if task is None:
-        return Plan(SandboxSpec(root=_root(root or "host")), None)
-    from termarena.cli.choosing import open_task
-
-    opened = open_task(task, dataset=dataset)
-    return Plan(bare_spec(opened.environment), opened)
+    task = open_task(name, dataset=dataset)
+    environment = task.environment
+    if driver == "namespace" or (driver == "auto" and environment.bare is not None):
+        return Plan(bare_spec(environment), "namespace", task)
+    context = Path(task.provenance.path) / "environment"
+    if environment.image is not None:
+        root = Root(kind="image", image=environment.image)
+    elif environment.compose is not None:
+        root = Root(kind="compose", path=context / environment.compose)
+    else:
+        root = Root(kind="dockerfile", path=context)
+    return Plan(SandboxSpec(root=root, workdir=environment.workdir), "docker" if driver == "auto" else driver, task)
 
 
 def _root(name: str) -> Root:
@@ -139,14 +169,15 @@ class _Recorder:
         return status
 
 
-async def _run(plan: Plan, driver: str, *, words: tuple[str, ...], recorder: _Recorder) -> int:
+async def _run(plan: Plan, *, words: tuple[str, ...], recorder: _Recorder) -> int:
     from termarena.sandbox.bare import prepare_bare
 
-    made = _driver(driver)
+    made = _driver(plan.driver)
     try:
         async with made.start(plan.spec) as box:
             if plan.task is not None:
-                await prepare_bare(box, plan.task.environment)
+                if plan.driver == "namespace":
+                    await prepare_bare(box, plan.task.environment)
                 for line in (plan.task.id, "", *plan.task.instruction.strip().splitlines(), ""):
                     say(line)
             say(f"sandbox {box.id} ({made.name}); leave it with exit or Ctrl-D")

@@ -13,7 +13,9 @@
     │   ├── SandboxBroken        a running sandbox has ended or does not answer
     │   ├── SandboxFileError     a file operation in a sandbox was refused (also an OSError)
     │   ├── CapabilityMissing    the driver cannot do what the task needs; known before anything starts
-    │   ├── ImageError           a root file system, archive or snapshot that cannot be used
+    │   ├── ImageError           a root file system, image, archive or snapshot that cannot be used
+    │   │   └── BuildError       a Dockerfile that does not build
+    │   ├── EngineError          a container engine that does not answer or refuses (also an OSError)
     │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
@@ -29,8 +31,10 @@ from typing import ClassVar
 
 __all__ = [
     "AgentError",
+    "BuildError",
     "CapabilityMissing",
     "DigestMismatch",
+    "EngineError",
     "FetchError",
     "ImageError",
     "MissingExtra",
@@ -214,6 +218,27 @@ class NoExitStatus(SandboxError):
         self.command = command
         self.why = why
         self.tail = tail
+
+
+class BuildError(ImageError):
+    """A Dockerfile that does not build; `step` is the one that failed, `log_tail` the last of what was printed."""
+
+    def __init__(self, source: str, problem: str, *, step: str, log_tail: str, hint: str | None = None) -> None:
+        """`step` as the builder tells it: `Step 2/3 : RUN make`; empty when it did not come to a first step."""
+        super().__init__(source, f"{problem} (at {step})" if step else problem, hint=hint)
+        self.step = step
+        self.log_tail = log_tail
+
+
+class EngineError(SandboxError, OSError):
+    """A container engine does not answer, or refuses what was asked; `status` is HTTP's where there is one."""
+
+    def __init__(self, engine: str, problem: str, *, status: int | None = None, hint: str | None = None) -> None:
+        """`engine` is its address."""
+        super().__init__(f"engine {engine}: {problem}", hint=hint)
+        self.engine = engine
+        self.problem = problem
+        self.status = status
 
 
 class FetchError(SandboxError, OSError):

@@ -37,15 +37,27 @@ class _Frozen(BaseModel):
 class Root(_Frozen):
     """The root file system below the sandbox's changes."""
 
-    kind: Literal["host", "folder", "archive"] = "host"
-    """`host`: this machine's `/usr`, a synthesised `/etc` and nothing else of it; never for ranked runs."""
+    kind: Literal["host", "folder", "archive", "image", "dockerfile", "compose"] = "host"
+    """`host`: this machine's `/usr`, a synthesised `/etc` and nothing else of it; never for ranked runs.
+
+    `image`, `dockerfile` and `compose` are for drivers with a container engine.
+    """
     path: Path | None = None
-    """The folder, or the tar archive; absent for `host`."""
+    """The folder, the tar archive, the build context with the Dockerfile, or the compose file."""
+    image: str | None = None
+    """`image`: its name, with a tag or a digest."""
+    dockerfile: str = "Dockerfile"
+    """`dockerfile`: its name within the context."""
+    service: str = "main"
+    """`compose`: the service that is the sandbox."""
 
     @model_validator(mode="after")
     def _path_belongs_to_kind(self) -> Self:
-        if (self.path is None) != (self.kind == "host"):
-            raise ValueError(f"a {self.kind} root {'takes no' if self.kind == 'host' else 'needs a'} path")
+        needs_path = self.kind not in ("host", "image")
+        if (self.path is not None) != needs_path:
+            raise ValueError(f"a {self.kind} root {'needs a' if needs_path else 'takes no'} path")
+        if (self.image is not None) != (self.kind == "image"):
+            raise ValueError(f"a {self.kind} root {'needs' if self.kind == 'image' else 'takes no'} image")
         return self
 
 

@@ -74,8 +74,9 @@ def _checked(text: str, check: Checker) -> _Document:
     if "version" in table:
         table.setdefault("schema_version", table.pop("version"))
     free = table.get("metadata")
-    ours = free.get("termarena") if isinstance(free, dict) else None
+    own = free.get("termarena") if isinstance(free, dict) else None
     sections = check.check(TaskToml, table)
+    ours = _NO_EXTENSION if own is None else check.check(Extension, own, prefix="metadata.termarena")
     if sections.task is not None and not _PACKAGE.fullmatch(sections.task.name):
         raise check.refuse("task.name", found=sections.task.name, expected="organisation/name")
     environment = parts.environment(check, sections.environment, FileTree(), names=())
@@ -83,14 +84,14 @@ def _checked(text: str, check: Checker) -> _Document:
         check.note("schema-version", f"unknown schema_version {sections.schema_version!r}")
     return _Document(
         sections=sections,
-        ours=_NO_EXTENSION if ours is None else check.check(Extension, ours, prefix="metadata.termarena"),
+        ours=ours,
         environment=environment,
         agent=parts.agent_phase(check, sections.agent, "agent"),
         grading=parts.grading(check, sections.verifier, "verifier", bundled=parts.NOTHING, outer=environment),
         metadata=metadata_of(check, sections),
         artifacts=parts.artifacts(check, sections.artifacts, "artifacts"),
         findings=tuple(check.findings),
-        unknown=check.unknown,
+        unknown={**check.unknown, **ours.unknown},
     )
 
 
@@ -214,7 +215,9 @@ class _Folder:
         return Solution(
             files=tree,
             entry=next((name for name in ("solve.sh", "solve.bat") if name in names), None),
-            keystrokes=keystrokes_of(f"{self.path}/{place}/{typed}", boundary=self.path) if typed in names else (),
+            keystrokes=keystrokes_of(f"{self.path}/{place}/{typed}", boundary=self.path, check=self.check)
+            if typed in names
+            else (),
             env=env,
         )
 

@@ -141,6 +141,8 @@ class Extension(Frozen):
     """A Terminal-Bench 1 keystroke list in `solution/`."""
     format: Literal["harbor", "terminal-bench-1", "simple", "terminalworld"] | None = None
     """The format the folder was converted from."""
+    unknown: FreeTable = Field(default_factory=FrozenDict)
+    """Fields that the format it was converted from did not know."""
 
 
 class TaskToml(Frozen):

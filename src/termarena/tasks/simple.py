@@ -36,7 +36,7 @@ from termarena.tasks.model import (
     Task,
     Tests,
 )
-from termarena.tasks.texts import without_canary
+from termarena.tasks.texts import asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,7 +150,7 @@ def _task(check: Checker, table: dict[str, Any], *, path: str, default_id: str |
         )
     return Task(
         id=name,
-        instruction=without_canary(document.instruction or ""),
+        instruction=asked(document.instruction, file=check.file, field="instruction"),
         environment=_environment(check, document),
         agent=AgentPhase(timeout_s=document.timeout_seconds),
         grading=Grading(timeout_s=document.timeout_seconds),

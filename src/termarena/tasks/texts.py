@@ -2,45 +2,66 @@
 
 from __future__ import annotations
 
-import re
-
 from termarena.core.errors import TaskFormatError
 from termarena.tasks.checking import Checker, shown
 from termarena.tasks.documents import parse_yaml, read_text
 from termarena.tasks.model import Keystrokes
 
-__all__ = ["instruction_of", "keystrokes_of", "without_canary"]
+__all__ = ["asked", "instruction_of", "keystrokes_of", "without_canary"]
 
-# Data-provenance marks at the top of a file; Harbor hides them from the agent, and so do we.
-_CANARY = re.compile(r"[ \t]*(?:<!--.*canary.*-->|#.*canary.*)[ \t\r]*(?:\n|\Z)", re.IGNORECASE)
+_MARK = "\ufeff"
+_EXPECTED = "what the agent is asked to do"
 
 
 def without_canary(text: str) -> str:
-    """The text without the canary comment lines it begins with, and the blank lines after them."""
-    if not _CANARY.match(text):
-        return text
+    """The text without the canary comment lines it begins with, the blank lines after them, and byte order marks.
+
+    Canaries are data-provenance marks at the top of a file; Harbor hides them from the agent, and so do we. What is
+    returned begins with none, so that a task written and loaded again reads the same.
+    """
     lines = text.split("\n")
     start = 0
-    while start < len(lines) and _CANARY.fullmatch(lines[start]):
+    while start < len(lines) and _is_canary(lines[start]):
         start += 1
-    while start < len(lines) and not lines[start].strip():
-        start += 1
-    return without_canary("\n".join(lines[start:]))
+        while start < len(lines) and not lines[start].strip():
+            start += 1
+    return ("\n".join(lines[start:]) if start else text).lstrip(_MARK)
+
+
+def _is_canary(line: str) -> bool:
+    bare = line.lstrip(_MARK).strip(" \t\r")
+    is_comment = bare.startswith("#") or (bare.startswith("<!--") and bare.endswith("-->"))
+    return is_comment and "canary" in bare.lower()
+
+
+def asked(text: str | None, *, file: str, field: str | None = None) -> str:
+    """What the agent is asked, without canaries. Raises TaskFormatError if nothing is left to be asked."""
+    instruction = without_canary(text or "")
+    if not instruction.strip():
+        found = "only canary lines" if text and text.strip() else shown(text)
+        raise TaskFormatError(file, field=field, found=found, expected=_EXPECTED)
+    return instruction
 
 
 def instruction_of(file: str, *, boundary: str) -> str:
     """What the agent is asked, from a file of the task. Raises TaskFormatError if there is nothing in it."""
     text = read_text(file, boundary=boundary)
-    text = without_canary(text)
     if not text.strip():
-        raise TaskFormatError(file, found="an empty file", expected="what the agent is asked to do")
-    return text
+        raise TaskFormatError(file, found="an empty file", expected=_EXPECTED)
+    return asked(text, file=file)
 
 
-def keystrokes_of(file: str, *, boundary: str) -> tuple[Keystrokes, ...]:
-    """A Terminal-Bench 1 `solution.yaml`: a list of commands to be typed."""
+def keystrokes_of(file: str, *, boundary: str, check: Checker | None = None) -> tuple[Keystrokes, ...]:
+    """A Terminal-Bench 1 `solution.yaml`: a list of commands to be typed.
+
+    Findings go to `check`, whose strictness also holds here; unknown fields need no other place, since the file itself
+    is kept.
+    """
     entries = parse_yaml(read_text(file, boundary=boundary), file=file)
     if not isinstance(entries, list) or not entries:
         raise TaskFormatError(file, found=shown(entries), expected="a list of commands to type")
-    check = Checker(file=file, name="solution.yaml")
-    return tuple(check.check(Keystrokes, entry, prefix=str(number)) for number, entry in enumerate(entries))
+    inner = Checker(file=file, name=file.removeprefix(f"{boundary}/"), strict=check is not None and check.strict)
+    typed = tuple(inner.check(Keystrokes, entry, prefix=str(number)) for number, entry in enumerate(entries))
+    if check is not None:
+        check.findings += inner.findings
+    return typed

@@ -132,9 +132,15 @@ def _document(task: Task) -> dict[str, Any]:
     free = {**_without_none(task.metadata.extra), **written.get("metadata", {})}
     if free:
         written["metadata"] = free
-    for place, value in _without_none(task.unknown).items():
-        _put_back(written, place, value)
+    if _is_harbors(task):
+        for place, value in _without_none(task.unknown).items():
+            _put_back(written, place, value)
     return written
+
+
+def _is_harbors(task: Task) -> bool:
+    """Whether the task's unknown fields stood in a task.toml, where they can stand again."""
+    return task.provenance.format in ("harbor", "terminalworld")
 
 
 def _without_none(value: Any) -> Any:  # noqa: ANN401 - any part of a document
@@ -218,6 +224,7 @@ def _extension(task: Task) -> dict[str, Any]:
         "tests": _tests_extension(task),
         "keystrokes": KEYSTROKES if task.solution and task.solution.keystrokes else None,
         "format": origin if origin != "harbor" else None,
+        "unknown": None if _is_harbors(task) else _without_none(task.unknown),
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.support import DRIVERS
+from sandbox.support import DRIVERS, NEEDS
 from termarena.sandbox import Driver, Sandbox, SandboxSpec
 from termarena.sandbox.terminal import Terminal, TerminalOptions, open_terminal
 
@@ -22,11 +22,26 @@ SHELLS = {
 }
 
 
-@pytest.fixture(scope="session", params=[name for name in DRIVERS if "without" not in name])
+PARAMETERS = [
+    pytest.param(name, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else [])
+    for name in DRIVERS
+    if name in ("namespace", "docker")
+]
+
+
+@pytest.fixture(scope="session", params=PARAMETERS)
 def driver(request: pytest.FixtureRequest, sandbox_home: Path) -> Iterator[Driver]:
     made = DRIVERS[request.param](sandbox_home)
     yield made
     asyncio.run(made.aclose())
+
+
+@pytest.fixture(autouse=True)
+def _once_where_the_driver_has_no_part(request: pytest.FixtureRequest) -> None:
+    """What is shown and recorded is the same whatever drives the sandbox; containers are slow."""
+    is_docker = "driver" in request.fixturenames and request.node.callspec.params["driver"] == "docker"
+    if is_docker and not request.module.__name__.endswith("test_commands"):
+        pytest.skip("shown with the namespace driver")
 
 
 @pytest.fixture
@@ -43,6 +58,8 @@ def shell(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def terminal(box: Sandbox, shell: str) -> AsyncIterator[Terminal]:
     """Each shell in turn."""
+    if (await box.exec(["test", "-x", shell])).exit_status != 0:
+        pytest.skip(f"the sandbox has no {shell}")
     async with open_terminal(box, TerminalOptions(shell_argv=(shell,))) as opened:
         yield opened
 

@@ -213,8 +213,10 @@ async def test_functions_removed(bash: Terminal) -> None:
     assert (await bash.run("echo again; (exit 2)")).exit_status == 2
 
 
-async def test_everything_else_killed(bash: Terminal) -> None:
+async def test_everything_else_killed(bash: Terminal, driver: Driver) -> None:
     """Also the process that holds the second line: the shell is attached to again."""
+    if driver.name != "namespace":
+        pytest.skip("a container ends with its first process, which its root may kill")
     with contextlib.suppress(NoExitStatus):  # the holder may be gone before the shell could report
         await bash.run("kill -9 -1")
     assert (await bash.run("echo still here")).text == "still here\n"

@@ -111,7 +111,11 @@ class NamespaceDriver:
 
     def _check(self, spec: SandboxSpec) -> None:
         capabilities = self.capabilities()
-        for feature in sorted(spec.requires - capabilities.features):
+        needed = {"dockerfile": Feature.BUILD, "compose": Feature.SERVICES}.get(spec.root.kind)
+        if spec.root.kind == "image":
+            why = "it pulls no images; use --driver docker, or give a root file system or what `docker save` wrote"
+            raise CapabilityMissing(f"the image {spec.root.image}", driver=self.name, why=why)
+        for feature in sorted((spec.requires | {needed} if needed else spec.requires) - capabilities.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
         if Feature.WRITABLE_SYSTEM in spec.requires and spec.root.kind == "host" and self._find()[1].kind != "shifted":
             why = "an ordinary user cannot change the host's files in place; give a root file system, or be root"

@@ -22,7 +22,7 @@ from termarena.core.errors import ImageError
 from termarena.sandbox.namespace.inside import tar
 from termarena.sandbox.spec import SandboxSpec
 
-__all__ = ["Archive", "NamespaceSnapshot", "load_snapshot"]
+__all__ = ["Archive", "NamespaceSnapshot", "load_snapshot", "read_header"]
 
 FORMAT: Final = 1
 HEADER_NAME: Final = "snapshot.json"
@@ -138,7 +138,7 @@ def load_snapshot(path: Path) -> NamespaceSnapshot:
     except OSError as error:
         raise ImageError(str(path), error.strerror or "cannot be read", hint="check the path") from error
     try:
-        about = _read_header(file)
+        about = read_header(file)
         spec = SandboxSpec.model_validate(about["spec"])
         archive = Archive(file, file.tell(), int(about["layers"]))
         return NamespaceSnapshot(spec, str(about["base_digest"]), taken_in=str(path), archive=archive)
@@ -147,7 +147,8 @@ def load_snapshot(path: Path) -> NamespaceSnapshot:
         raise ImageError(str(path), f"is not a snapshot: {error}") from error
 
 
-def _read_header(file: IO[bytes]) -> dict[str, Any]:
+def read_header(file: IO[bytes]) -> dict[str, Any]:
+    """What a snapshot file says of itself; the layers follow. Raises `ValueError` for a file that is none."""
     reader = tar.Reader(file)
     member = next(iter(reader), None)
     if member is None or member.name != HEADER_NAME:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -36,19 +37,20 @@ def pack_folder(source: Path, fd: int) -> None:
             os.close(root)
 
 
-def receive_tree(fd: int, target: Path) -> TreeReport:
+def receive_tree(fd: int, target: Path, *, max_bytes: int | None = None) -> TreeReport:
     """Unpack an archive from the descriptor, which is closed, into an empty folder.
 
     Links are made last, so that no member is ever written through one. Raises `ValueError` for an archive that ends
-    early or has names that climb, `OSError` from the host.
+    early or has names that climb, `OSError` from the host and EFBIG beyond `max_bytes` of content.
     """
     with os.fdopen(fd, "rb", BUFFER) as archive:
-        return _Receiver(target).receive(tar.Reader(archive))
+        return _Receiver(target, max_bytes).receive(tar.Reader(archive))
 
 
 class _Receiver:
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, max_bytes: int | None) -> None:
         self.target = target
+        self.max_bytes = max_bytes
         self.count = 0
         self.size_bytes = 0
         self.skipped: list[str] = []
@@ -76,6 +78,8 @@ class _Receiver:
                 self.folders.append((path, member))
                 self.count += 1
         elif member.kind == "file":
+            if self.max_bytes is not None and self.size_bytes + member.size > self.max_bytes:
+                raise OSError(errno.EFBIG, "the files are larger than allowed", member.name)
             with path.open("xb") as out:
                 while chunk := reader.chunk():
                     out.write(chunk)

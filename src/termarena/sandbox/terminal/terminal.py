@@ -27,6 +27,7 @@ __all__ = ["Terminal", "open_terminal"]
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 HANGUP_S: Final = 2.0
+LAST_WORDS_S: Final = 0.5
 
 
 class Terminal:
@@ -138,6 +139,8 @@ class Terminal:
 
         try:
             await self._pulse.until(lambda: is_there() or self.has_ended, timeout_s)
+            if self.has_ended:  # its last words may still be on their way
+                await self._pulse.until(lambda: is_there() or self._stream.has_ended.is_set(), LAST_WORDS_S)
             if not is_there():
                 self._session.raise_if_ended()
                 raise self._late(f"{found.pattern!r}", timeout_s)
@@ -186,13 +189,16 @@ class Terminal:
         await self._session.close()
         self._pty.close()
         await asyncio.wait({self._session.ended}, timeout=HANGUP_S)
-        status = None
-        if self._session.ended.done():
-            with contextlib.suppress(SandboxBroken):
-                status = self._session.ended.result().exit_status
-        else:
-            self._session.ended.cancel()
-        self._display.close(status)
+        self._display.close(self._shell_status())
+
+    def _shell_status(self) -> int | None:
+        """How the shell ended, if that is known; a driver may stop watching it once its terminal is closed."""
+        ended = self._session.ended
+        if not ended.done():
+            ended.cancel()
+        if ended.cancelled() or not ended.done() or isinstance(ended.exception(), SandboxBroken):
+            return None
+        return ended.result().exit_status
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,7 @@
 """What a terminal's master side tells and allows: who is in the foreground, and the modes.
 
-A driver may hold the master elsewhere and hand out a socket. Then the answers are None, and `end_foreground` and the
-shell's own `stty` do what can be done from inside.
+A driver may hold the master elsewhere and hand out a relay: a socket, or a terminal of the host on which no session
+runs. Then the answers are None, and `end_foreground` and the shell's own `stty` do what can be done from inside.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def is_shell_in_front(pty: PtyProcess) -> bool | None:
 
 def read_modes(pty: PtyProcess) -> list[Any] | None:
     """The terminal's modes; None where they cannot be seen."""
+    if is_shell_in_front(pty) is None:
+        return None
     try:
         return termios.tcgetattr(pty.master_fd)
     except (termios.error, OSError, ValueError):

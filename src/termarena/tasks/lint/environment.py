@@ -7,13 +7,13 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from termarena.tasks.lint.dockerfile import KNOWN
+from termarena.tasks.dockerfile import KNOWN
 from termarena.tasks.lint.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from termarena.tasks.lint.dockerfile import Copy
+    from termarena.tasks.dockerfile import Copy
     from termarena.tasks.lint.rule import Severity
     from termarena.tasks.lint.view import Recipe, Source, View
     from termarena.tasks.model import Finding

@@ -32,6 +32,7 @@ KINDS: Final = {
     b"1": "link",
     b"2": "symlink",
     b"3": "device",
+    b"4": "device",
     b"5": "folder",
     b"6": "fifo",
 }

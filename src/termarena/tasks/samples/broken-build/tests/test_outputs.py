@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
+import guard
+
 PROJECT = "/app/metrics"
 DIGESTS = {
     "README.md": "77d616dd5df427b849ef993f4d610718765389a96d5e8c34418bf8d9406e6d1c",
@@ -31,7 +33,7 @@ for arg do line="$line$arg
 "; done
 printf '%%s--\\n' "$line" >>'%(log)s'
 case "$line" in
-*mkunits*) [ -e '%(slow)s' ] && sleep 0.7 ;;
+*mkunits*) [ -e '%(slow)s' ] && sleep 0.5 ;;
 esac
 exec gcc "$@"
 """
@@ -45,12 +47,21 @@ class Tree:
         case.addCleanup(tmp.cleanup)
         self.case, self.root = case, os.path.join(tmp.name, "copy")
         shutil.copytree(PROJECT, self.root, symlinks=True, ignore=shutil.ignore_patterns("build", ".git"))
+        self.hand_over()
         self.log, self.slow = os.path.join(tmp.name, "log"), os.path.join(tmp.name, "slow")
         self.cc = os.path.join(tmp.name, "cc")
         with open(self.cc, "w") as f:
             f.write(WRAPPER % {"log": self.log, "slow": self.slow})
         os.chmod(self.cc, 0o755)
         self.reset()
+        for path in (tmp.name, self.log):
+            guard.give(path)
+
+    def hand_over(self):
+        """Gives the tree to the user that the build runs as."""
+        for base, dirs, files in os.walk(self.root):
+            for name in [""] + files:
+                guard.give(os.path.join(base, name))
 
     def path(self, name):
         return os.path.join(self.root, name)
@@ -71,7 +82,7 @@ class Tree:
     def make(self, *args, ok=True):
         env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "CFLAGS", "CPPFLAGS", "LDFLAGS", "LDLIBS")}
         done = subprocess.run(["make", "CC=" + self.cc, *args], cwd=self.root, env=env, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True, errors="replace")
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True, errors="replace", **guard.WHO)
         if ok is not None:
             self.case.assertEqual(done.returncode == 0, ok, "make %s ended with %d:\n%s" % (
                 " ".join(args), done.returncode, done.stdout[-2500:]))
@@ -79,7 +90,7 @@ class Tree:
 
     def run(self, *args, text=SAMPLE):
         return subprocess.run([self.path("build/metrics"), *args], input=text, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=10, text=True)
+                              stderr=subprocess.PIPE, timeout=10, text=True, **guard.WHO)
 
     def listing(self):
         found = {}
@@ -121,17 +132,27 @@ class Tree:
         self.case = case
         shutil.rmtree(self.root)
         shutil.copytree(self.root + ".saved", self.root, symlinks=True)
+        self.hand_over()
         self.reset()
 
 
-class Case(unittest.TestCase):
-    @classmethod
-    def shared(cls):
-        """A tree for all tests of a class, built; and how make ended."""
-        holder = unittest.TestCase()
-        cls.addClassCleanup(holder.doCleanups)
-        tree = Tree(holder)
-        return tree, tree.make("-j2", ok=None)
+def setUpModule():
+    """One tree, built in parallel with a slow step, serves many tests: they get it as it was then."""
+    global SHARED, MADE
+    os.umask(0o022)
+    holder = unittest.TestCase()
+    unittest.addModuleCleanup(holder.doCleanups)
+    SHARED = Tree(holder)
+    open(SHARED.slow, "w").close()
+    MADE = SHARED.make("-j2", ok=None)
+    os.unlink(SHARED.slow)
+    SHARED.save()
+
+
+def built(case):
+    case.assertEqual(MADE.returncode, 0, "make -j2 failed:\n" + MADE.stdout[-1500:])
+    SHARED.restore(case)
+    return SHARED
 
 
 class Files(unittest.TestCase):
@@ -145,43 +166,44 @@ class Files(unittest.TestCase):
                 self.assertEqual(hashlib.sha256(f.read()).hexdigest(), digest, name)
 
 
-class FullBuild(Case):
-    def test_clean_build_makes_everything_under_build(self):
+class FullBuild(unittest.TestCase):
+    def test_clean_build(self):
         tree = Tree(self)
         before = tree.listing()
         tree.make()
-        for name in PRODUCTS:
-            self.assertTrue(os.path.isfile(tree.path(name)), name)
-        after = {k: v for k, v in tree.listing().items() if k.split("/")[0] != "build"}
-        self.assertEqual(after, before)
-        self.assertEqual(tree.run().stdout, SAMPLE_OUT)
-
-    def test_every_source_is_compiled_once_with_cc_and_the_flags(self):
-        tree = Tree(self)
-        tree.make()
-        self.assertEqual(tree.compiled(), sorted(os.path.basename(s) for s in SOURCES))
-        outputs = [os.path.basename(c[i + 1]) for c in tree.calls() for i, a in enumerate(c[:-1]) if a == "-o"]
-        outputs += [os.path.basename(a[2:]) for c in tree.calls() for a in c if a.startswith("-o") and len(a) > 2]
-        self.assertIn("metrics", outputs, "not linked with CC")
-        self.assertIn("mkunits", outputs, "not linked with CC")
+        with self.subTest("everything is made, and under build"):
+            for name in PRODUCTS:
+                self.assertTrue(os.path.isfile(tree.path(name)), name)
+            after = {k: v for k, v in tree.listing().items() if k.split("/")[0] != "build"}
+            self.assertEqual(after, before)
+            self.assertEqual(tree.run().stdout, SAMPLE_OUT)
+        with self.subTest("every source is compiled once"):
+            self.assertEqual(tree.compiled(), sorted(os.path.basename(s) for s in SOURCES))
+        with self.subTest("everything is linked with CC"):
+            outputs = [os.path.basename(c[i + 1]) for c in tree.calls() for i, a in enumerate(c[:-1]) if a == "-o"]
+            outputs += [os.path.basename(a[2:]) for c in tree.calls() for a in c if a.startswith("-o") and len(a) > 2]
+            self.assertIn("metrics", outputs)
+            self.assertIn("mkunits", outputs)
         for call in tree.calls():
-            files = [a for a in call if a.endswith(".c")]
-            self.assertLessEqual(len(files), 1, "one .c file in each call")
             text = " ".join(call)
-            if files and not {"-E", "-M", "-MM"} & set(call):
-                for flag in FLAGS:
-                    self.assertIn(flag, call, text)
-            for bad in ("-Wno-", "-fcommon", "multiple-definition", "muldefs", "-O0"):
-                self.assertNotIn(bad, text)
-            self.assertNotIn("-w", call)
+            with self.subTest("flags", call=text):
+                files = [a for a in call if a.endswith(".c")]
+                self.assertLessEqual(len(files), 1, "one .c file in each call")
+                if files and not {"-E", "-M", "-MM"} & set(call):
+                    for flag in FLAGS:
+                        self.assertIn(flag, call)
+                for bad in ("-Wno-", "-fcommon", "multiple-definition", "muldefs"):
+                    self.assertNotIn(bad, text)
+                self.assertNotIn("-w", call)
 
-    def test_parallel_builds_with_a_slow_step(self):
-        for jobs in ("-j2", "-j8"):
-            with self.subTest(jobs):
-                tree = Tree(self)
-                open(tree.slow, "w").close()
-                tree.make(jobs)
-                self.assertEqual(tree.run().stdout, SAMPLE_OUT)
+    def test_two_jobs_with_a_slow_step(self):
+        self.assertEqual(built(self).run().stdout, SAMPLE_OUT)
+
+    def test_eight_jobs_with_a_slow_step(self):
+        tree = Tree(self)
+        open(tree.slow, "w").close()
+        tree.make("-j8")
+        self.assertEqual(tree.run().stdout, SAMPLE_OUT)
 
     def test_warnings_still_stop_the_build(self):
         tree = Tree(self)
@@ -195,19 +217,9 @@ class FullBuild(Case):
         tree.make(ok=False)
 
 
-class Rebuild(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.tree, cls.made = cls.shared()
-        cls.tree.save()
-
-    def built(self):
-        self.assertEqual(self.made.returncode, 0, "make failed:\n" + self.made.stdout[-1000:])
-        self.tree.restore(self)
-        return self.tree
-
+class Rebuild(unittest.TestCase):
     def test_second_make_does_nothing(self):
-        tree = self.built()
+        tree = built(self)
         before = os.stat(tree.path("build/metrics")).st_mtime_ns
         tree.make("-q")
         tree.make()
@@ -215,7 +227,7 @@ class Rebuild(Case):
         self.assertEqual(os.stat(tree.path("build/metrics")).st_mtime_ns, before)
 
     def test_change_of_the_common_header(self):
-        tree = self.built()
+        tree = built(self)
         tree.append("include/config.h", '\n#undef METRICS_VERSION\n#define METRICS_VERSION "3.0-test"\n'
                     "#undef DEFAULT_DECIMALS\n#define DEFAULT_DECIMALS 1\n")
         tree.make()
@@ -228,7 +240,7 @@ class Rebuild(Case):
         tree.make("-q")
 
     def test_change_of_a_library_header_reaches_the_program(self):
-        tree = self.built()
+        tree = built(self)
         for ddof, sd in ((0, "48.99"), (1, "60"), (0, "48.99")):
             tree.append("lib/stats/stats.h", "\n#undef STATS_DDOF\n#define STATS_DDOF %d\n" % ddof)
             tree.reset()
@@ -239,7 +251,7 @@ class Rebuild(Case):
                 self.assertNotIn(name, tree.compiled())
 
     def test_change_of_every_header_is_noticed(self):
-        tree = self.built()
+        tree = built(self)
         for header in HEADERS:
             with self.subTest(header):
                 tree.append(header, "\n")
@@ -248,7 +260,7 @@ class Rebuild(Case):
                 self.assertNotEqual(tree.compiled(), [])
 
     def test_change_of_one_source(self):
-        tree = self.built()
+        tree = built(self)
         tree.append("lib/text/compare.c", "\n")
         before = os.stat(tree.path("build/metrics")).st_mtime_ns
         tree.make()
@@ -260,7 +272,7 @@ class Rebuild(Case):
         self.assertEqual(tree.compiled(), ["format.c"])
 
     def test_changed_library_source_is_not_linked_stale(self):
-        tree = self.built()
+        tree = built(self)
         source = tree.read("lib/stats/stats.c")
         tree.append("lib/stats/stats.c", "\n#error not compiled yet\n")
         tree.make(ok=False)
@@ -272,7 +284,7 @@ class Rebuild(Case):
         self.assertEqual(tree.run().stdout, SAMPLE_OUT)
 
     def test_change_of_the_unit_table(self):
-        tree = self.built()
+        tree = built(self)
         tree.append("units.tab", "Fortnight 1209600\n")
         tree.make()
         self.assertEqual(tree.run("-u", "fortnight", text="x = 28 day\n").stdout,
@@ -284,7 +296,7 @@ class Rebuild(Case):
         tree.make("-q")
 
     def test_change_of_the_tool(self):
-        tree = self.built()
+        tree = built(self)
         source = tree.read("tools/mkunits.c")
         tree.append("tools/mkunits.c", "\n#error changed\n")
         tree.make(ok=False)
@@ -303,7 +315,7 @@ __attribute__((constructor)) static void leave_marker(void)
         self.assertEqual(tree.run().stdout, SAMPLE_OUT)
 
     def test_new_header_is_found_and_may_go_again(self):
-        tree = self.built()
+        tree = built(self)
         source = tree.read("lib/text/text.c")
         tree.write("lib/text/extra.h", "/* nothing yet */\n")
         tree.append("lib/text/text.c", '\n#include "extra.h"\n')
@@ -320,7 +332,7 @@ __attribute__((constructor)) static void leave_marker(void)
         self.assertEqual(tree.run().stdout, SAMPLE_OUT)
 
     def test_header_included_through_a_header(self):
-        tree = self.built()
+        tree = built(self)
         tree.write("src/inner.h", "/* nothing yet */\n")
         tree.append("src/options.h", '\n#include "inner.h"\n')
         tree.make()
@@ -328,7 +340,7 @@ __attribute__((constructor)) static void leave_marker(void)
         tree.make(ok=False)
 
     def test_bad_unit_table_fails_until_put_right(self):
-        tree = self.built()
+        tree = built(self)
         table = tree.read("units.tab")
         tree.write("units.tab", "week seven days\n" + table)
         tree.make(ok=False)
@@ -345,7 +357,7 @@ __attribute__((constructor)) static void leave_marker(void)
         tree.make(ok=False)
 
 
-class Clean(Case):
+class Clean(unittest.TestCase):
     def test_clean_removes_build_and_nothing_else(self):
         tree = Tree(self)
         before = tree.listing()
@@ -354,8 +366,6 @@ class Clean(Case):
         self.assertEqual(tree.listing(), before)
         tree.make("clean")
         self.assertEqual(tree.listing(), before)
-        tree.make("all")
-        self.assertEqual(tree.run().stdout, SAMPLE_OUT)
 
     def test_files_called_like_targets(self):
         tree = Tree(self)
@@ -365,17 +375,13 @@ class Clean(Case):
         self.assertEqual(tree.run().stdout, SAMPLE_OUT)
         tree.make("clean")
         self.assertFalse(os.path.lexists(tree.path("build")))
-        tree.make()
-        self.assertEqual(tree.run().stdout, SAMPLE_OUT)
 
 
-class Program(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.tree, cls.made = cls.shared()
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.tree = built(self)
 
     def check(self, status, out, *args, text=SAMPLE):
-        self.assertEqual(self.made.returncode, 0, "make failed")
         done = self.tree.run(*args, text=text)
         self.assertEqual((done.returncode, done.stdout), (status, out))
         return done.stderr

@@ -8,6 +8,7 @@ import tempfile
 import time
 import unittest
 
+import guard
 from sbc import Machine, OPS, WIDTH, assemble, image
 
 SOURCE = "/app/vm.c"
@@ -28,12 +29,14 @@ class Lcg:
 
 def setUpModule():
     global DIR, BUILD
-    DIR = tempfile.mkdtemp()
+    os.umask(0o022)
+    DIR = guard.give(tempfile.mkdtemp())
     unittest.addModuleCleanup(shutil.rmtree, DIR, ignore_errors=True)
     os.mkdir(os.path.join(DIR, "build"))
+    guard.give(os.path.join(DIR, "build"))
     shutil.copyfile(SOURCE, os.path.join(DIR, "build", "vm.c"))
     BUILD = subprocess.run(COMMAND, cwd=os.path.join(DIR, "build"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True,
-                           errors="replace")
+                           errors="replace", **guard.WHO)
     if BUILD.returncode:
         raise AssertionError("does not compile:\n" + BUILD.stdout[-3000:])
 
@@ -42,7 +45,7 @@ class Case(unittest.TestCase):
     def vm(self, *args, source=b"", timeout=10):
         """Runs the program with nothing in its environment; output, error output, status."""
         done = subprocess.run([os.path.join(DIR, "build", "vm"), *args], input=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              env={}, cwd=DIR, timeout=timeout)
+                              env={}, cwd=DIR, timeout=timeout, **guard.WHO)
         return done.stdout, done.stderr.decode("utf-8", "replace"), done.returncode
 
     def start(self, data, *args, source=b"", timeout=10):

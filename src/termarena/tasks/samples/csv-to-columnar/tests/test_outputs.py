@@ -4,10 +4,11 @@ import hashlib
 import os
 import struct
 import subprocess
-import tempfile
 import time
 import unittest
 import zlib
+
+import guard
 
 PROGRAM = "/app/csv2col"
 INT, DECIMAL, DATE, STRING = 1, 2, 3, 4
@@ -140,13 +141,12 @@ class Case(unittest.TestCase):
             self.fail("got %.300r, not %.300r" % (got, want))
 
     def setUp(self):
-        tmp = tempfile.TemporaryDirectory()
-        self.addCleanup(tmp.cleanup)
-        self.dir = tmp.name
+        os.umask(0o022)
+        self.dir = guard.folder(self)
 
     def run_program(self, source, target, timeout=15):
         return subprocess.run([PROGRAM, source, target], cwd=self.dir, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, **guard.WHO)
 
     def convert(self, text):
         source, target = os.path.join(self.dir, "in.csv"), os.path.join(self.dir, "out.tcf")
@@ -229,6 +229,7 @@ class Csv(Case):
             f.write("a\n5\n")
         with open(target, "w") as f:
             f.write("old content " * 100)
+        guard.give(target)
         self.assertEqual(self.run_program(source, target).returncode, 0)
         with open(target, "rb") as f:
             self.same(read_tcf(f.read()), (["a"], [(INT, 0)], [[5]]))
@@ -407,6 +408,7 @@ class Malformed(Case):
         source, target = os.path.join(self.dir, "in.csv"), os.path.join(self.dir, "out.tcf")
         with open(target, "wb") as f:
             f.write(b"precious")
+        guard.give(target)
         with open(source, "wb") as f:
             f.write(b"a,b\n" + b"1,2\n" * 3000 + b"3\n")
         self.refuse(source, target)

@@ -1,12 +1,12 @@
 """Grades /app/superv with configurations it has not seen."""
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
+
+import guard
 
 PROGRAM = "/app/superv"
 STARTED = time.monotonic()
@@ -48,7 +48,7 @@ class Run:
             f.write(config.replace("@", case.dir))
         self.stderr = open(os.path.join(case.dir, "stderr"), "w+b")
         self.process = subprocess.Popen([PROGRAM, path, self.dir], cwd=case.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=self.stderr, env=dict(os.environ, T=case.dir, FROM_OUTSIDE="yes"))
+                                        stderr=self.stderr, env=dict(os.environ, T=case.dir, FROM_OUTSIDE="yes"), **guard.WHO)
         self.events, self.news, self.closed = [], threading.Condition(), False
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -114,8 +114,8 @@ class Run:
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.dir = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        os.umask(0o022)
+        self.dir = guard.folder(self)
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -126,6 +126,14 @@ class Case(unittest.TestCase):
 
     def touch(self, name):
         open(self.path(name), "w").close()
+        guard.give(self.path(name))
+
+    def prepare(self, name, text):
+        """A file in the directory of superv that is there before."""
+        os.makedirs(self.path("run"), exist_ok=True)
+        with open(self.path("run/" + name), "w") as f:
+            f.write(text)
+        guard.give(guard.give(self.path("run")) + "/" + name)
 
 
 class StartOrder(Case):
@@ -184,9 +192,7 @@ class Surroundings(Case):
         self.assertEqual(self.text("run/env.log").split(), ["env", "1", "yes", "err", "0", self.dir, "env", "2", "yes", "err", "0", self.dir])
 
     def test_log_is_appended_to(self):
-        os.mkdir(self.path("run"))
-        with open(self.path("run/a.log"), "w") as f:
-            f.write("before\n")
+        self.prepare("a.log", "before\n")
         Run(self, "[a]\ntype=oneshot\ncommand=echo after\n").ends(0)
         self.assertEqual(self.text("run/a.log"), "before\nafter\n")
 
@@ -346,8 +352,6 @@ class Stopping(Case):
         r.wait_for("up b")
         started = time.monotonic()
         r.term()
-        r.wait_for("stop a")
-        self.assertEqual(r.states(), {"a": "stopping", "b": "stopped"})
         r.ends(0)
         self.assertGreaterEqual(time.monotonic() - started, 0.3)
         self.assertEqual(r.events[4:], ["stop b", "end b 0", "stopped b", "stop a", "kill a", "end a 137", "stopped a"])
@@ -401,7 +405,9 @@ class Stopping(Case):
                       "[b]\ncommand=trap ': >$T/die; while [ ! -e $T/go ]; do sleep 0.05; done; exit 0' TERM; : >@/b.up; while :; do sleep 0.05; done\nready=@/b.up\n")
         r.wait_for("up b")
         r.term()
-        r.wait_for("end a 6")
+        r.wait_for("stopped a")
+        self.assertEqual(r.states(), {"a": "stopped", "b": "stopping"})
+        self.assertTrue(alive(r.pid("b")))
         self.touch("go")
         r.ends(0)
         self.assertEqual(r.of("a"), ["start a 1", "up a", "end a 6", "stopped a"])
@@ -471,9 +477,7 @@ class StateFile(Case):
         self.assertEqual(self.text("run/state"), "a failed - 1 1\n")
 
     def test_directory_is_created_and_old_state_does_not_matter(self):
-        os.mkdir(self.path("run"))
-        with open(self.path("run/state"), "w") as f:
-            f.write("a failed - 9 9\nzzz done - 1 1\n")
+        self.prepare("state", "a failed - 9 9\nzzz done - 1 1\n")
         r = Run(self, "[a]\ntype=oneshot\ncommand=cat @/run/state\n")
         r.ends(0)
         self.assertRegex(self.text("run/a.log"), r"\Aa (waiting - 0 0|starting (\d+|-) 1 0)\n\Z")
@@ -500,7 +504,8 @@ class BadConfigurations(Case):
     }
 
     def refused(self, args):
-        done = subprocess.run([PROGRAM] + args, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=patience())
+        done = subprocess.run([PROGRAM] + args, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=patience(),
+                              **guard.WHO)
         self.assertEqual((done.returncode, done.stdout), (2, b""))
         self.assertNotEqual(done.stderr.strip(), b"")
 
@@ -522,9 +527,7 @@ class BadConfigurations(Case):
         self.assertEqual(os.listdir(self.dir), ["a.conf"])
 
     def test_directory_is_left_alone(self):
-        os.mkdir(self.path("run"))
-        with open(self.path("run/state"), "w") as f:
-            f.write("old\n")
+        self.prepare("state", "old\n")
         with open(self.path("bad.conf"), "w") as f:
             f.write("[a]\n")
         self.refused([self.path("bad.conf"), self.path("run")])

@@ -2,14 +2,14 @@
 import csv
 import hashlib
 import os
+import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
+import guard
 import labels
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = "/app/classify"
 NEEDED = 0.85
 DIGESTS = {
@@ -21,15 +21,19 @@ IDS_DIGEST = "da8c462ec68ea00b23850a4d91840f463d2ac509eabd975b822922c28ab96840"
 
 
 def classify(source, target, cwd="/"):
-    done = subprocess.run([PROGRAM, source, target], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+    done = subprocess.run([PROGRAM, source, target], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30,
+                          **guard.WHO)
     assert done.returncode == 0, "exit status %d: %r" % (done.returncode, done.stderr[-800:])
 
 
 class Case(unittest.TestCase):
     def setUp(self):
-        tmp = tempfile.TemporaryDirectory()
-        self.addCleanup(tmp.cleanup)
-        self.dir = tmp.name
+        os.umask(0o022)
+        self.dir = guard.folder(self)
+
+    def later(self):
+        """A copy of the hidden batch that the program can read."""
+        return shutil.copyfile(os.path.join(guard.HERE, "later.csv"), os.path.join(self.dir, "later.csv"))
 
     def answers(self, path):
         """The ids and labels in a file of predictions."""
@@ -75,7 +79,7 @@ class Delivered(Case):
 
 class LaterBatches(Case):
     def test_another_batch_with_other_column_order(self):
-        source = os.path.join(HERE, "later.csv")
+        source = self.later()
         target = os.path.join(self.dir, "later.out")
         classify(source, target, cwd=self.dir)
         ids, got = self.answers(target)
@@ -85,10 +89,11 @@ class LaterBatches(Case):
 
     def test_rows_that_do_not_depend_on_their_neighbours(self):
         """Single rows get the label that they get in the batch."""
-        with open(os.path.join(HERE, "later.csv")) as f:
+        source = self.later()
+        with open(source) as f:
             lines = f.read().splitlines()
         whole, part = os.path.join(self.dir, "whole"), os.path.join(self.dir, "part")
-        classify(os.path.join(HERE, "later.csv"), whole)
+        classify(source, whole)
         with open(part + ".csv", "w") as f:
             f.write("\n".join([lines[0]] + lines[201:221]) + "\n")
         classify(part + ".csv", part)

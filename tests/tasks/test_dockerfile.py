@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from termarena.tasks.lint.dockerfile import parse_dockerfile, substituted
+from termarena.tasks.dockerfile import parse_dockerfile, substituted
 
 
 def _names(text: str) -> list[tuple[str, str, int]]:

@@ -1,0 +1,348 @@
+"""The docker driver: sandboxes as containers of an engine that speaks Docker's API, here or far away."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from termarena.core.errors import (
+    CapabilityMissing,
+    EngineError,
+    ImageError,
+    SandboxBroken,
+    SandboxStartError,
+)
+from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
+from termarena.sandbox.docker import abilities, labels
+from termarena.sandbox.docker.address import Address, find_address
+from termarena.sandbox.docker.box import DockerSandbox, Origin
+from termarena.sandbox.docker.changes import Rows
+from termarena.sandbox.docker.container import Container
+from termarena.sandbox.docker.hub import Hub
+from termarena.sandbox.docker.images import ImageStore, inspect_image
+from termarena.sandbox.docker.reaper import Reaper
+from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
+from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, load_snapshot, restore
+from termarena.sandbox.docker.sweeping import containers_with, remove_with
+from termarena.sandbox.proxy import Proxy
+from termarena.sandbox.spec import Root, SandboxSpec
+from termarena.sandbox.state import default_home
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from termarena.sandbox.docker.images import Image
+    from termarena.sandbox.spec import Limits
+
+__all__ = ["DockerDriver"]
+
+PROXY_PORT: Final = 3128
+OWN_PROCESSES: Final = 2
+"""The init and the keeper, which do not count against a task's limit."""
+SHM_BYTES: Final = 64 << 20
+NO_STORAGE_LIMIT: Final = ("storage-opt", "storage opt", "pquota", "project quota")
+
+
+class DockerDriver:
+    """See `termarena.sandbox.contract.Driver`."""
+
+    def __init__(
+        self,
+        *,
+        engine: Address | None = None,
+        home: Path | None = None,
+        default_root: Root | None = None,
+        run_id: str = "",
+        on_log: Callable[[str], None] | None = None,
+        allow_local: bool = True,
+    ) -> None:
+        """Connects at the first use.
+
+        `default_root` stands in for a `host` root, which a container cannot have; `on_log` gets the lines of pulls and
+        builds; without `allow_local` an engine of this machine is treated like a far one.
+        """
+        self._address = engine
+        self._harness = labels.Harness(str((home or default_home()).absolute()), run_id)
+        self._default_root = default_root
+        self._store = ImageStore(on_log)
+        self._allow_local = allow_local
+        self._reaper: Reaper | None = None
+        self._hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
+        self._opening: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+        self._abilities: abilities.Abilities | None = None
+
+    @property
+    def name(self) -> str:
+        """The word that `--driver` takes."""
+        return "docker"
+
+    @property
+    def address(self) -> Address:
+        """The engine; found at the first question."""
+        if self._address is None:
+            self._address = find_address()
+        return self._address
+
+    @property
+    def allows_local(self) -> bool:
+        """Whether containers of this machine are touched through the kernel."""
+        return self._allow_local
+
+    @property
+    def reaper_pid(self) -> int | None:
+        """The process that cleans up after us; None before the first start."""
+        return self._reaper.pid if self._reaper is not None else None
+
+    async def __aenter__(self) -> Self:
+        """Nothing starts yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End everything."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Remove whatever is still there of this driver."""
+        if self._reaper is None:
+            return
+        own = f"{labels.HARNESS}={self._harness.id}"
+        while await asyncio.to_thread(remove_with, self.address, own):
+            pass
+        reaper, self._reaper = self._reaper, None
+        await asyncio.to_thread(reaper.dismiss)
+
+    def list(self) -> tuple[SandboxRecord, ...]:
+        """See the contract; raises `EngineError`."""
+        found: dict[str, SandboxRecord] = {}
+        for row in self._ours():
+            own = row["Labels"]
+            found[own[labels.SANDBOX]] = SandboxRecord(
+                id=own[labels.SANDBOX],
+                is_alive=labels.is_harness_alive(own),
+                started_at=own.get(labels.STARTED, ""),
+                harness_pid=int(own.get(labels.PID) or 0),
+                root=own.get(labels.ROOT, ""),
+            )
+        return tuple(found[name] for name in sorted(found))
+
+    def _ours(self) -> tuple[dict[str, Any], ...]:
+        return tuple(containers_with(self.address, labels.SANDBOX, f"{labels.HOME}={self._harness.home}"))
+
+    def sweep(self) -> int:
+        """See the contract; raises `EngineError`."""
+        dead = {row["Labels"][labels.HARNESS] for row in self._ours() if not labels.is_harness_alive(row["Labels"])}
+        count = sum(1 for record in self.list() if not record.is_alive)
+        for harness in dead:
+            while remove_with(self.address, f"{labels.HARNESS}={harness}"):
+                pass
+        return count
+
+    def load(self, path: Path) -> Snapshot:
+        """See the contract."""
+        return load_snapshot(path)
+
+    def capabilities(self) -> Capabilities:
+        """See the contract; the engine is asked at the first call. Raises `EngineError`."""
+        if self._abilities is None:
+            self._abilities = abilities.find(self.address, allow_local=self._allow_local)
+        return self._abilities.declare()
+
+    def _check(self, spec: SandboxSpec) -> Root:
+        """What the root really is; raises `CapabilityMissing`."""
+        declared = self.capabilities()
+        for feature in sorted(spec.requires - declared.features):
+            raise CapabilityMissing(feature.value, driver=self.name, why=declared.missing[feature])
+        self._found.check_network(spec.network.mode)
+        if spec.root.kind != "host":
+            return spec.root
+        if self._default_root is None:
+            raise CapabilityMissing(
+                "the host's own files as its root",
+                driver=self.name,
+                why="a container has an image",
+                hint="name one: --image debian:bookworm",
+            )
+        return self._default_root
+
+    @property
+    def _found(self) -> abilities.Abilities:
+        self.capabilities()
+        if self._abilities is None:
+            raise EngineError(str(self.address), "could not be asked")
+        return self._abilities
+
+    # Starting.
+
+    def start(self, what: SandboxSpec | Snapshot) -> AbstractAsyncContextManager[DockerSandbox]:
+        """See the contract."""
+        return self._start(what)
+
+    @asynccontextmanager
+    async def _start(self, what: SandboxSpec | Snapshot) -> AsyncIterator[DockerSandbox]:
+        spec = what if isinstance(what, SandboxSpec) else what.spec
+        root = await asyncio.to_thread(self._check, spec)
+        async with self.hub() as hub:
+            if root.kind == "compose":
+                from termarena.sandbox.docker.compose import composed  # noqa: PLC0415 - it imports this module's parts
+
+                snapshot = None if isinstance(what, SandboxSpec) else what
+                async with (
+                    composed(self, hub, spec, root, snapshot=snapshot) as main,
+                    self._timed(main, spec.limits),
+                    self._networked(main, spec),
+                ):
+                    yield main
+                return
+            base = await self._prepare(hub, root)
+            box = await self._make(hub, spec, await self._origin(hub, spec, base, what))
+            try:
+                async with self._timed(box, spec.limits), self._networked(box, spec):
+                    yield box
+            finally:
+                await asyncio.shield(box.stop())
+
+    @asynccontextmanager
+    async def hub(self) -> AsyncIterator[Hub]:
+        """The engine as this event loop uses it, shared by all that hold it."""
+        loop = asyncio.get_running_loop()
+        async with self._opening.setdefault(loop, asyncio.Lock()):
+            if self._reaper is None:
+                self._reaper = Reaper(self.address, f"{labels.HARNESS}={self._harness.id}")
+            if loop not in self._hubs:
+                hub = Hub(self.address, self._harness.id)
+                await hub.open()
+                self._hubs[loop] = hub
+            self._hubs[loop].holders += 1
+        held = self._hubs[loop]
+        try:
+            yield held
+        finally:
+            held.holders -= 1
+            if held.holders == 0:
+                self._hubs.pop(loop, None)
+                self._opening.pop(loop, None)
+                await asyncio.shield(held.close())
+
+    async def _prepare(self, hub: Hub, root: Root) -> Image:
+        return await self._store.prepare(hub.engine, root)
+
+    def new_labels(self, sandbox_id: str, root: Root) -> dict[str, str]:
+        """For everything of one sandbox."""
+        return self._harness.labels(sandbox_id, root.image or (str(root.path) if root.path else root.kind))
+
+    async def _origin(self, hub: Hub, spec: SandboxSpec, base: Image, what: SandboxSpec | Snapshot) -> Origin:
+        tags = self.new_labels(f"ta-{secrets.token_hex(6)}", spec.root)
+        if isinstance(what, SandboxSpec):
+            return Origin(base, base, Rows({}), tags, self.address)
+        if isinstance(what, SavedSnapshot):
+            what = await restore(hub.engine, what, base, address=self.address, labels=tags)
+        if not isinstance(what, DockerSnapshot):
+            raise ImageError("snapshot", "was not made by the docker driver")
+        if what.base_digest != base.digest:
+            hint = "start it on the engine and image it was taken on"
+            raise ImageError(f"snapshot of {what.taken_in}", "was taken on another image", hint=hint)
+        image = await inspect_image(hub.engine, what.image)
+        if image is None:
+            raise ImageError(f"snapshot of {what.taken_in}", "has been closed, or its engine has dropped it")
+        return Origin(image, base, what.rows, tags, self.address)
+
+    async def _make(self, hub: Hub, spec: SandboxSpec, origin: Origin) -> DockerSandbox:
+        """A ready sandbox, or nothing left of it."""
+        sandbox_id = origin.labels[labels.SANDBOX]
+        made = await self._create(hub, spec, origin)
+        container = Container(hub, made, sandbox_id, allow_local=self._allow_local)
+        box = DockerSandbox(sandbox_id, spec, container, origin)
+        try:
+            await hub.engine.call("POST", f"/containers/{made}/start")
+            await container.attend()
+            if spec.workdir is not None:
+                who = await box.identity(None)
+                await container.files.make_folder(spec.workdir, owner=(who.uid, who.gid))
+        except BaseException as error:
+            await asyncio.shield(box.stop())
+            if isinstance(error, EngineError | SandboxBroken):
+                raise _start_error(error) from error
+            raise
+        return box
+
+    async def _create(self, hub: Hub, spec: SandboxSpec, origin: Origin) -> str:
+        wanted: dict[str, Any] = {
+            "Image": origin.image.id,
+            "Hostname": spec.hostname,
+            "Entrypoint": ["/bin/sh", "-c", KEEPER],
+            "Cmd": [],
+            "User": "0:0",
+            "WorkingDir": "/",
+            "OpenStdin": True,
+            "Labels": dict(origin.labels),
+            "HostConfig": host_config(spec.limits, network=self._found.network_of(spec.network.mode)),
+        }
+        if self._found.has_disk_limit:
+            wanted["HostConfig"]["StorageOpt"] = {"size": str(spec.limits.disk_bytes)}
+        query = {"name": origin.labels[labels.SANDBOX]}
+        try:
+            return str((await hub.engine.call("POST", "/containers/create", query=query, json=wanted)).json()["Id"])
+        except EngineError as error:
+            if not any(words in error.problem.lower() for words in NO_STORAGE_LIMIT):
+                raise _start_error(error) from error
+            self._found.refuse_disk_limit(error.problem)
+        self._check(spec)
+        return await self._create(hub, spec, origin)
+
+    @asynccontextmanager
+    async def _timed(self, box: DockerSandbox, limits: Limits) -> AsyncIterator[None]:
+        if limits.wall_s is None:
+            yield
+            return
+        clock = asyncio.create_task(box.end_after(limits.wall_s))
+        try:
+            yield
+        finally:
+            clock.cancel()
+            await asyncio.gather(clock, return_exceptions=True)
+
+    @asynccontextmanager
+    async def _networked(self, box: DockerSandbox, spec: SandboxSpec) -> AsyncIterator[None]:
+        """Serve the sandbox's proxy, if its network has one."""
+        if spec.network.mode == "none" or self._found.network_of(spec.network.mode) != "none":
+            yield
+            return
+        local = box.container.local
+        if local is None:
+            raise CapabilityMissing("network through a proxy", driver=self.name, why=abilities.NO_PROXY)
+        async with Proxy(spec.network).serve(local.listen(PROXY_PORT)):
+            box.add_environment(Proxy.environment(PROXY_PORT))
+            yield
+
+
+def host_config(limits: Limits, *, network: str) -> dict[str, Any]:
+    """What the engine is told about limits; also for the services of a compose file."""
+    config: dict[str, Any] = {
+        "Init": True,
+        "NetworkMode": network,
+        "Memory": limits.memory_bytes,
+        "MemorySwap": limits.memory_bytes,
+        "PidsLimit": limits.pids + OWN_PROCESSES,
+        "ShmSize": min(SHM_BYTES, limits.disk_bytes),
+        "CapDrop": ["NET_RAW"],
+        "Ulimits": [
+            {"Name": "memlock", "Soft": LIMIT_KB << 10, "Hard": LIMIT_KB << 10},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "fsize", "Soft": 2 * limits.disk_bytes, "Hard": 2 * limits.disk_bytes},
+        ],
+    }
+    if limits.cpus is not None:
+        config["NanoCpus"] = int(limits.cpus * 10**9)
+    return config
+
+
+def _start_error(error: Exception) -> Exception:
+    problem = str(getattr(error, "problem", None) or error)
+    if "/bin/sh" in problem and ("no such file" in problem or "not found" in problem):
+        return ImageError("image", "has no /bin/sh", hint="use an image with a POSIX shell")
+    if "init" in problem and "not found" in problem:
+        return SandboxStartError(problem, hint="the engine needs docker-init: install tini on its machine")
+    return SandboxStartError(f"the engine refused: {problem}", hint="run: termarena doctor --docker")

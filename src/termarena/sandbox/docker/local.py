@@ -1,0 +1,219 @@
+"""A container of an engine on this very machine, seen and touched through the kernel instead of through the engine.
+
+This takes root. Elsewhere the same is done by a shell inside the container, more slowly and with the limits that
+`docs/docker.md` names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import os
+import select
+import socket
+import struct
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from termarena.core.errors import SandboxStartError
+
+if TYPE_CHECKING:
+    import signal
+
+__all__ = ["Local", "Seen", "find_local", "wait_status"]
+
+CLONE_NEWNET: Final = 0x40000000
+PIDFD_GET_INFO: Final = (3 << 30) | (64 << 16) | (0xFF << 8) | 11
+PIDFD_INFO_EXIT: Final = 8
+INFO_BYTES: Final = 64
+EXIT_CODE_AT: Final = 60
+FLAGS_FIELD: Final = 6
+PF_EXITING: Final = 4
+REAP_TIMEOUT_MS: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One process of a container."""
+
+    host_pid: int
+    pid: int
+    parent: int
+    session: int
+    uid: int
+    state: str
+    locked_bytes: int
+    argv: tuple[str, ...]
+
+
+class Local:
+    """The processes, counters and network of one container."""
+
+    def __init__(self, host_pid: int) -> None:
+        """`host_pid` is the container's process 1 as this machine numbers it."""
+        self.host_pid = host_pid
+        self._namespace = os.readlink(f"/proc/{host_pid}/ns/pid")  # noqa: PTH115 - a name of the kernel, not a path
+        self._oom_file, self._oom_key = _oom_file(host_pid)
+
+    def processes(self) -> list[Seen]:
+        """Every process in the container's pid namespace, process 1 too, sorted by number."""
+        found = []
+        for name in os.listdir("/proc"):  # noqa: PTH208 - hundreds of names, no paths
+            if name.isdecimal():
+                # A process that ends while it is looked at has no words, or half of them.
+                with contextlib.suppress(OSError, ValueError, LookupError):
+                    if os.readlink(f"/proc/{name}/ns/pid") == self._namespace:  # noqa: PTH115 - as above
+                        found.append(_look_at(int(name)))
+        return sorted(found, key=lambda seen: seen.pid)
+
+    def is_ending(self) -> bool:
+        """Whether process 1 is about to end, or has: then every process of the container is killed."""
+        try:
+            stat = Path(f"/proc/{self.host_pid}/stat").read_text(errors="replace")
+        except OSError:
+            return True
+        return bool(int(stat.rpartition(") ")[2].split()[FLAGS_FIELD]) & PF_EXITING)
+
+    def find(self, pid: int) -> int:
+        """The number on this machine of a process by its number inside; 0 for none."""
+        return next((seen.host_pid for seen in self.processes() if seen.pid == pid), 0)
+
+    def oom_kills(self) -> int | None:
+        """How many processes the memory limit has killed; None where the counter cannot be found."""
+        if self._oom_file is None:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._oom_file.read_text().splitlines():
+                if line.startswith(self._oom_key + " "):
+                    return int(line.split()[1])
+        return None
+
+    def listen(self, port: int) -> socket.socket:
+        """A socket that listens on the container's own loopback, for this process to accept from."""
+        made: list[socket.socket | OSError] = []
+        # Only the thread enters the container's network; the socket stays there when the thread has ended.
+        thread = threading.Thread(target=_listen_inside, args=(self.host_pid, port, made))
+        thread.start()
+        thread.join()
+        if isinstance(made[0], OSError):
+            raise SandboxStartError(f"the sandbox's network cannot be entered: {made[0]}") from made[0]
+        return made[0]
+
+
+def find_local(container: str, host_pid: int) -> Local | None:
+    """The container through the kernel, if it runs on this machine and we may act on it."""
+    if os.geteuid() != 0 or host_pid <= 0:
+        return None
+    try:
+        if container not in Path(f"/proc/{host_pid}/cgroup").read_text():
+            return None
+        return Local(host_pid)
+    except OSError:
+        return None
+
+
+def _look_at(host_pid: int) -> Seen:
+    folder = Path(f"/proc/{host_pid}")
+    fields = (folder / "stat").read_text(errors="replace").rpartition(") ")[2].split()
+    status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line)
+    locked = [line for line in (folder / "limits").read_text().splitlines() if line.startswith("Max locked")]
+    soft = locked[0].split()[3]
+    words = (folder / "cmdline").read_bytes().split(b"\0")[:-1]
+    return Seen(
+        host_pid=host_pid,
+        pid=int(status["NSpid"].split()[-1]),
+        parent=_inner(int(fields[1])),
+        session=int(status["NSsid"].split()[-1]),
+        uid=int(status["Uid"].split()[0]),
+        state=fields[0],
+        locked_bytes=int(soft) if soft.isdecimal() else -1,
+        argv=tuple(word.decode(errors="surrogateescape") for word in words),
+    )
+
+
+def _inner(host_pid: int) -> int:
+    """The number of a process in its innermost namespace; 0 for one that is not there."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{host_pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                numbers = line.split()[1:]
+                return int(numbers[-1]) if len(numbers) > 1 else 0
+    return 0
+
+
+def _oom_file(host_pid: int) -> tuple[Path | None, str]:
+    for line in Path(f"/proc/{host_pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "memory":
+            file = Path("/sys/fs/cgroup/memory" + path) / "memory.oom_control"
+        elif not controllers:
+            file = Path("/sys/fs/cgroup" + path) / "memory.events"
+        else:
+            continue
+        if file.exists():
+            return file, "oom_kill"
+    return None, ""
+
+
+def _listen_inside(host_pid: int, port: int, made: list[socket.socket | OSError]) -> None:
+    try:
+        fd = os.open(f"/proc/{host_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.setns(fd, CLONE_NEWNET) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+        finally:
+            os.close(fd)
+        made.append(socket.create_server(("127.0.0.1", port)))
+    except OSError as error:
+        made.append(error)
+
+
+def wait_status(pidfd: int) -> int | None:
+    """How an ended process that is not our child ended, as `wait` tells it; None on kernels before 6.15.
+
+    Blocks until its parent has taken notice, at most two seconds.
+    """
+    poll = select.poll()
+    poll.register(pidfd, select.POLLHUP)
+    for timeout_ms in (0, REAP_TIMEOUT_MS):
+        told = bytearray(struct.pack("Q", PIDFD_INFO_EXIT).ljust(INFO_BYTES, b"\0"))
+        try:
+            fcntl.ioctl(pidfd, PIDFD_GET_INFO, told)
+        except OSError:
+            return None
+        if struct.unpack_from("Q", told)[0] & PIDFD_INFO_EXIT:
+            return int(struct.unpack_from("i", told, EXIT_CODE_AT)[0])
+        poll.poll(timeout_ms or REAP_TIMEOUT_MS)
+    return None
+
+
+async def until_readable(fd: int) -> None:
+    """Wait until a descriptor has something: for a pidfd, until its process has ended."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(fd, _settle, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def strike(targets: list[int], number: signal.Signals) -> int:
+    """Signal processes of this machine; how many there still were."""
+    count = 0
+    for pid in targets:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+            count += 1
+    return count
