@@ -3,7 +3,8 @@
     TermArenaError
     ├── UsageError               the command line, a setting or a name that does not exist (exit status 2)
     │   ├── NotFound             a task, dataset or selection that names nothing (also a LookupError)
-    │   └── MissingExtra         an optional dependency that is not installed (also an ImportError)
+    │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
+    │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
     │   └── DigestMismatch       the files are not those that were locked
@@ -15,6 +16,9 @@
     │   ├── ImageError           a root file system, image, archive or snapshot that cannot be used
     │   │   └── BuildError       a Dockerfile that does not build
     │   ├── EngineError          a container engine that does not answer or refuses (also an OSError)
+    │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
+    │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
+    │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
     │   └── FetchError           a download or a clone failed (also an OSError)
     └── AgentError               the agent misbehaved
 
@@ -34,6 +38,7 @@ __all__ = [
     "FetchError",
     "ImageError",
     "MissingExtra",
+    "NoExitStatus",
     "NotFound",
     "SandboxBroken",
     "SandboxError",
@@ -42,6 +47,9 @@ __all__ = [
     "TaskError",
     "TaskFormatError",
     "TermArenaError",
+    "TerminalEnded",
+    "TerminalSizeError",
+    "TerminalTimeout",
     "UsageError",
 ]
 
@@ -87,6 +95,19 @@ class MissingExtra(UsageError, ImportError):
             f"{purpose} needs the package {package}, which is not installed", hint=f"pip install 'termarena[{extra}]'"
         )
         self.extra = extra
+
+
+class TerminalSizeError(UsageError, ValueError):
+    """A terminal of this size cannot be: no column, no row, or more than any program expects."""
+
+    def __init__(self, cols: int, rows: int, *, largest: int) -> None:
+        """`largest` is the greatest number of columns and of rows."""
+        super().__init__(
+            f"a terminal of {cols}x{rows} cannot be opened",
+            hint=f"give between 1 and {largest} columns and rows; 80x24 is the usual size",
+        )
+        self.cols = cols
+        self.rows = rows
 
 
 class TaskError(TermArenaError):
@@ -167,6 +188,38 @@ class ImageError(SandboxError):
         self.problem = problem
 
 
+class TerminalEnded(SandboxError):
+    """The shell of a terminal has ended; `shell_status` is its own, as a shell has it."""
+
+    def __init__(self, shell_status: int) -> None:
+        """The sandbox itself lives: a sandbox that ended is `SandboxBroken`."""
+        super().__init__(f"the terminal's shell has ended with status {shell_status}", hint="open another terminal")
+        self.shell_status = shell_status
+
+
+class TerminalTimeout(SandboxError, TimeoutError):
+    """A terminal did not come to the awaited state in time; `tail` is the end of what it showed."""
+
+    def __init__(self, awaited: str, *, timeout_s: float, tail: str = "", hint: str | None = None) -> None:
+        """`awaited` completes the sentence "waited … for …"."""
+        super().__init__(f"waited {timeout_s:g} s for {awaited}", hint=hint)
+        self.awaited = awaited
+        self.timeout_s = timeout_s
+        self.tail = tail
+
+
+class NoExitStatus(SandboxError):
+    """A command was given to a terminal's shell, and how it ended cannot be known; `tail` is the end of its output."""
+
+    def __init__(self, command: str, *, why: str, tail: str = "") -> None:
+        """`why` is one sentence."""
+        shown = command if len(command) <= SHOWN_COMMAND else f"{command[:SHOWN_COMMAND]}…"
+        super().__init__(f"no exit status of {shown!r}: {why}", hint="open another terminal; the sandbox can be used")
+        self.command = command
+        self.why = why
+        self.tail = tail
+
+
 class BuildError(ImageError):
     """A Dockerfile that does not build; `step` is the one that failed, `log_tail` the last of what was printed."""
 
@@ -202,3 +255,4 @@ class AgentError(TermArenaError):
 
 
 SHOWN_NAMES = 20
+SHOWN_COMMAND = 80

@@ -323,6 +323,8 @@ class NamespaceSandbox:
         self._refuse_if_final()
         fd = await self._open(path, access="write", mode=mode, user=self._user(user))
         await asyncio.to_thread(write_and_close, fd, path, content)
+        # Process 1 closes its own descriptor after it has answered; a program that is still open cannot be executed.
+        await self._channel.ask({"op": "nothing"})
 
     def _refuse_if_final(self) -> None:
         if self._channel.ended is not None:

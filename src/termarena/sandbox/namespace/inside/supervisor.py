@@ -150,6 +150,7 @@ class Supervisor:
         command = children.Command(request)
         master, slave = children.open_terminal(request["cols"], request["rows"])
         try:
+            os.fchown(slave, command.identity.uid, -1)
             running = self.launcher.start(command, stdio=(slave, slave, slave), has_terminal=True)
             self._track(running)
             wire.send(self.control, {"opened": request["id"], "pid": running.pid}, (master,))
@@ -182,6 +183,10 @@ class Supervisor:
             self._reply(request, {"size": os.fstat(fd).st_size}, (fd,))
         finally:
             os.close(fd)
+
+    def _do_nothing(self, request: wire.Message, _: list[int]) -> None:
+        """An answer means that all before it is done, closing included."""
+        self._reply(request, {})
 
     def _do_listen(self, request: wire.Message, _: list[int]) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:

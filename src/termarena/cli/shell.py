@@ -1,0 +1,197 @@
+"""`termarena shell`: a person in a sandbox."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from termarena.cli.output import say
+
+if TYPE_CHECKING:
+    from termarena.sandbox import Driver, Root, Sandbox, SandboxSpec
+    from termarena.sandbox.terminal import CastWriter
+    from termarena.tasks import Task
+
+__all__ = ["DRIVERS", "app"]
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+DRIVERS = {
+    "namespace": "termarena.sandbox.namespace:NamespaceDriver",
+    "docker": "termarena.sandbox.docker:DockerDriver",
+}
+"""Where the class of each driver is; it is imported when it is used and takes `home`."""
+# The best interactive shell that is there, without knowing what is.
+ANY_SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec /bin/sh")
+
+
+class Plan(NamedTuple):
+    """What to start, with which driver, and what to do before the person comes in."""
+
+    spec: SandboxSpec
+    driver: str
+    task: Task | None = None
+
+
+@app.command()
+def shell(  # noqa: PLR0913 - one parameter per option
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="A task's folder, or its id in the dataset.")
+    ] = None,
+    *,
+    root: Annotated[
+        str | None, typer.Option(metavar="ROOT", help="host, a folder with a root file system, or an archive of one.")
+    ] = None,
+    image: Annotated[str | None, typer.Option(metavar="NAME", help="An image of a container engine.")] = None,
+    driver: Annotated[
+        str, typer.Option(help=f"What makes the sandbox: {', '.join(DRIVERS)}; auto is the first that can.")
+    ] = "auto",
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Where a task's id is looked up.")] = "samples",
+    program: Annotated[
+        str | None, typer.Option("--shell", metavar="PATH", help="The shell to start; else bash, else sh.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE.cast", help="Record the session as an asciicast; the file must be new.")
+    ] = None,
+    record_input: Annotated[
+        bool, typer.Option("--record-input", help="Record what is typed too, passwords included.")
+    ] = False,
+) -> None:
+    """Open a shell in a sandbox, with the start state of a task or on a plain root file system.
+
+    Everything in it is gone when the shell ends. Nothing of your files, keys or variables is visible inside.
+    """
+    import asyncio
+
+    from termarena.cli.attaching import require_terminal
+    from termarena.core.errors import UsageError
+
+    if sum(given is not None for given in (task, root, image)) > 1:
+        raise UsageError("one root file system is enough", hint="give a task, --root or --image")
+    require_terminal()
+    if task is not None:
+        plan = _plan_of_task(task, driver, dataset=dataset)
+    else:
+        plan = _plan_of_root(root or "host", driver) if image is None else _plan_of_image(image, driver)
+    words = (program,) if program else ANY_SHELL
+    recorder = _Recorder(record, records_input=record_input)
+    try:
+        status = asyncio.run(_run(plan, words=words, recorder=recorder))
+    except asyncio.CancelledError:
+        raise typer.Exit(130) from None
+    say(f"the shell ended with status {status}; the sandbox is gone")
+    if recorder.problem is not None:
+        say(f"warning: the recording is not complete: {recorder.problem}")
+
+
+def _plan_of_root(root: str, driver: str) -> Plan:
+    from termarena.sandbox import SandboxSpec
+
+    return Plan(SandboxSpec(root=_root(root)), "namespace" if driver == "auto" else driver)
+
+
+def _plan_of_image(image: str, driver: str) -> Plan:
+    from termarena.sandbox import Root, SandboxSpec
+
+    return Plan(SandboxSpec(root=Root(kind="image", image=image)), "docker" if driver == "auto" else driver)
+
+
+def _plan_of_task(name: str, driver: str, *, dataset: str) -> Plan:
+    """With its recipe on a plain root file system if it has one, unless another driver was named."""
+    from termarena.cli.choosing import open_task
+    from termarena.sandbox import Root, SandboxSpec
+    from termarena.sandbox.bare import bare_spec
+
+    task = open_task(name, dataset=dataset)
+    environment = task.environment
+    if driver == "namespace" or (driver == "auto" and environment.bare is not None):
+        return Plan(bare_spec(environment), "namespace", task)
+    context = Path(task.provenance.path) / "environment"
+    if environment.image is not None:
+        root = Root(kind="image", image=environment.image)
+    elif environment.compose is not None:
+        root = Root(kind="compose", path=context / environment.compose)
+    else:
+        root = Root(kind="dockerfile", path=context)
+    return Plan(SandboxSpec(root=root, workdir=environment.workdir), "docker" if driver == "auto" else driver, task)
+
+
+def _root(name: str) -> Root:
+    from termarena.core.errors import NotFound
+    from termarena.sandbox import Root
+
+    if name == "host":
+        return Root()
+    path = Path(name)
+    if not path.exists():
+        raise NotFound(f"no folder and no archive is at {name}", hint="give host, a folder or an archive")
+    return Root(kind="folder" if path.is_dir() else "archive", path=path.absolute())
+
+
+class _Recorder:
+    """Makes the recording when the shell starts, so that nothing is left of a sandbox that did not."""
+
+    def __init__(self, path: Path | None, *, records_input: bool) -> None:
+        self.path = path
+        self.records_input = records_input
+        self.problem: str | None = None
+
+    def _writer(self) -> CastWriter | None:
+        from termarena.core.errors import UsageError
+        from termarena.sandbox.terminal import CastWriter
+
+        if self.path is None:
+            return None
+        try:
+            return CastWriter(self.path, env={"TERM": "xterm-256color"})
+        except OSError as error:
+            raise UsageError(f"cannot record to {self.path}: {error.strerror}", hint="name a new file") from error
+
+    async def attach(self, box: Sandbox, words: tuple[str, ...]) -> int:
+        from termarena.cli.attaching import attach, size_here
+
+        cols, rows = size_here()
+        cast = self._writer()
+        pty = await box.open_pty(words, cols=cols, rows=rows)
+        status = None
+        try:
+            if cast is not None:
+                cast.begin(cols, rows)
+            status = await attach(pty, cast, records_input=self.records_input)
+        finally:
+            pty.close()
+            if cast is not None:
+                cast.close(status)
+                self.problem = cast.problem
+        return status
+
+
+async def _run(plan: Plan, *, words: tuple[str, ...], recorder: _Recorder) -> int:
+    from termarena.sandbox.bare import prepare_bare
+
+    made = _driver(plan.driver)
+    try:
+        async with made.start(plan.spec) as box:
+            if plan.task is not None:
+                if plan.driver == "namespace":
+                    await prepare_bare(box, plan.task.environment)
+                for line in (plan.task.id, "", *plan.task.instruction.strip().splitlines(), ""):
+                    say(line)
+            say(f"sandbox {box.id} ({made.name}); leave it with exit or Ctrl-D")
+            return await recorder.attach(box, words)
+    finally:
+        await made.aclose()
+
+
+def _driver(name: str) -> Driver:
+    from termarena.core.errors import NotFound
+    from termarena.core.settings import resolve_settings
+
+    if name not in DRIVERS:
+        raise NotFound(f"no driver is called {name}", known=tuple(DRIVERS))
+    module, _, attribute = DRIVERS[name].partition(":")
+    made: Driver = getattr(import_module(module), attribute)(home=resolve_settings().settings.paths.home)
+    return made

@@ -1,0 +1,20 @@
+"""Terminals: a PTY held from outside the sandbox, its screen, its shell, its recording."""
+
+from __future__ import annotations
+
+from termarena.sandbox.terminal.cast import Cast, CastEvent, CastWriter, read_cast
+from termarena.sandbox.terminal.contract import CommandResult, Cursor, ScreenState, TerminalOptions
+from termarena.sandbox.terminal.terminal import Terminal, open_terminal
+
+__all__ = [
+    "Cast",
+    "CastEvent",
+    "CastWriter",
+    "CommandResult",
+    "Cursor",
+    "ScreenState",
+    "Terminal",
+    "TerminalOptions",
+    "open_terminal",
+    "read_cast",
+]
