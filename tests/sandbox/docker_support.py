@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tarfile
+import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -95,8 +96,10 @@ def tls_engine(folder: Path) -> Iterator[Address]:
     make_certificates(folder)
     port = free_port()
     bridge = f"tatest{port}"
+    # The engine makes sockets below its exec root, and the name of a socket has at most 107 bytes.
+    short = tempfile.mkdtemp(prefix="ta-")
     command = [
-        "dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
+        "dockerd", "--data-root", str(folder / "data"), "--exec-root", short,
         "--pidfile", str(folder / "pid"), "--host", f"tcp://127.0.0.1:{port}", "--bridge", bridge, "--iptables=false",
         "--tlsverify", "--tlscacert", str(folder / "ca.pem"),
         "--tlscert", str(folder / "server.pem"), "--tlskey", str(folder / "server-key.pem"),
@@ -109,6 +112,7 @@ def tls_engine(folder: Path) -> Iterator[Address]:
     finally:
         # An engine that failed to start leaves its data folder mounted on itself.
         subprocess.run(["umount", "-l", str(folder / "data")], check=False, capture_output=True)  # noqa: S603, S607 - fixed words
+        shutil.rmtree(short, ignore_errors=True)
 
 
 def _until_answering(address: Address, process: subprocess.Popen[bytes]) -> None:
