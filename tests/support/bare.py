@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from termarena.sandbox import Limits, SandboxSpec
+from termarena.sandbox.bare import bare_spec, prepare_bare
 
 if TYPE_CHECKING:
     from termarena.sandbox import Driver, Sandbox
     from termarena.tasks import Task
-
-MB = 1 << 20
 
 
 async def reward_of(driver: Driver, task: Task, agent: str | None) -> str:
@@ -20,8 +18,8 @@ async def reward_of(driver: Driver, task: Task, agent: str | None) -> str:
     Without services, the tests see a fork of the files in which no process of the agent is alive.
     """
     folder = Path(task.provenance.path)
-    async with driver.start(_spec(task)) as box:
-        await _set_up(box, task, folder)
+    async with driver.start(bare_spec(task.environment)) as box:
+        await prepare_bare(box, task.environment)
         if agent is not None:
             await box.put_tree(folder / "solution", "/solution")
             await box.write("/solution/.agent.sh", (folder / agent).read_bytes())
@@ -36,24 +34,6 @@ async def reward_of(driver: Driver, task: Task, agent: str | None) -> str:
                 return await _grade(fork, folder)
         finally:
             snapshot.close()
-
-
-def _spec(task: Task) -> SandboxSpec:
-    memory_mb = max(task.environment.memory_mb or 1024, 1024)
-    return SandboxSpec(
-        workdir=task.environment.workdir or "/app", limits=Limits(memory_bytes=memory_mb * MB, disk_bytes=512 * MB)
-    )
-
-
-async def _set_up(box: Sandbox, task: Task, folder: Path) -> None:
-    bare = task.environment.bare
-    assert bare is not None
-    if bare.setup is None:
-        return
-    await box.put_tree(folder / "environment", "/tmp/environment")  # noqa: S108 - inside the sandbox
-    done = await box.exec(["sh", f"/tmp/environment/{bare.setup}"], timeout_s=60)  # noqa: S108 - likewise
-    assert done.exit_status == 0, done.stderr.decode(errors="replace")
-    await box.exec(["rm", "-rf", "/tmp/environment"])  # noqa: S108 - likewise
 
 
 async def _grade(box: Sandbox, folder: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import tempfile
 from pathlib import Path
@@ -31,8 +30,8 @@ _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 def bare_spec(environment: Environment, *, variables: Mapping[str, str] | None = None) -> SandboxSpec:
     """A sandbox on the host's root for a task with a bare recipe.
 
-    `variables` (by default the harness's environment) fill in `${NAME}`. Raises `CapabilityMissing` for a task without
-    a recipe, `UsageError` for a variable that is not set.
+    `variables` fill in `${NAME}`; by default there are none, because a task that could name any variable of the harness
+    could read its keys. Raises `CapabilityMissing` for a task without a recipe, `UsageError` for a variable not given.
     """
     _recipe(environment)
     memory_bytes = max((environment.memory_mb or 0) * MIB, LEAST_MEMORY_BYTES)
@@ -42,7 +41,7 @@ def bare_spec(environment: Environment, *, variables: Mapping[str, str] | None =
             memory_bytes=memory_bytes, disk_bytes=(environment.storage_mb or 2048) * MIB, cpus=environment.cpus
         ),
         network=Network(mode=policy.mode, allowed_hosts=policy.allowed_hosts),
-        env=_filled_in(environment.env, os.environ if variables is None else variables),
+        env=_filled_in(environment.env, variables or {}),
         workdir=environment.workdir or DEFAULT_WORKDIR,
     )
 
@@ -95,7 +94,11 @@ def _filled_in(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str
     def value_of(found: re.Match[str]) -> str:
         value = variables.get(found[1], found[2])
         if value is None:
-            raise UsageError(f"the task needs the variable {found[1]}", hint=f"set it: export {found[1]}=…")
+            raise UsageError(
+                f"the task wants the variable {found[1]}, which was not given to it",
+                hint="variables of the harness never reach a sandbox by themselves; the task can hold a default: "
+                f"${{{found[1]}:-…}}",
+            )
         return value
 
     return {name: _VARIABLE.sub(value_of, text) for name, text in env.items()}
