@@ -87,8 +87,8 @@ def test_a_session(tmp_path: Path) -> None:
         person.resize(100, 40)
         person.type("stty size\r")
         person.until(r"40 100")
-        person.type("sleep 60\r")
-        person.until(r"sleep 60")
+        person.type("sh -c 'echo up-$((40+2)); exec sleep 60'\r")
+        person.until(r"up-42")  # the program itself says that it runs; the line as typed does not
         person.type("\x03")
         person.type("exit 7\r")
         person.until(r"ended with status 7")
