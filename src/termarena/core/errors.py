@@ -4,6 +4,7 @@
     ├── UsageError               the command line, a setting or a name that does not exist (exit status 2)
     │   ├── NotFound             a task, dataset or selection that names nothing (also a LookupError)
     │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
+    │   ├── NoSolution           the oracle was asked for on a task that has no reference solution
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
@@ -21,6 +22,7 @@
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
     │   └── FetchError           a download or a clone failed (also an OSError)
     └── AgentError               the agent misbehaved
+        └── WorkspaceClosed      it reached for the sandbox when its time was up or its work sealed
 
 A wrong answer is not an error: it is a verdict.
 """
@@ -39,6 +41,7 @@ __all__ = [
     "ImageError",
     "MissingExtra",
     "NoExitStatus",
+    "NoSolution",
     "NotFound",
     "SandboxBroken",
     "SandboxError",
@@ -51,6 +54,7 @@ __all__ = [
     "TerminalSizeError",
     "TerminalTimeout",
     "UsageError",
+    "WorkspaceClosed",
 ]
 
 
@@ -95,6 +99,17 @@ class MissingExtra(UsageError, ImportError):
             f"{purpose} needs the package {package}, which is not installed", hint=f"pip install 'termarena[{extra}]'"
         )
         self.extra = extra
+
+
+class NoSolution(UsageError):
+    """The oracle was asked for on a task, or a step of one, that has no reference solution that can run here."""
+
+    def __init__(self, task_id: str, *, step: str | None = None) -> None:
+        """Known before anything starts: neither the task nor the sandbox is at fault."""
+        where = f"the step {step} of {task_id}" if step else task_id
+        super().__init__(f"{where} has no reference solution", hint="leave the task out, or choose another --agent")
+        self.task_id = task_id
+        self.step = step
 
 
 class TerminalSizeError(UsageError, ValueError):
@@ -252,6 +267,15 @@ class FetchError(SandboxError, OSError):
 
 class AgentError(TermArenaError):
     """The agent misbehaved: it crashed, or broke the contract it was given."""
+
+
+class WorkspaceClosed(AgentError):
+    """An agent reached for the sandbox after its time was up or its work was sealed; nothing was done."""
+
+    def __init__(self, why: str) -> None:
+        """`why` completes the sentence "the workspace is closed: …"."""
+        super().__init__(f"the workspace is closed: {why}", hint="return from solve(); seconds_left tells the time")
+        self.why = why
 
 
 SHOWN_NAMES = 20

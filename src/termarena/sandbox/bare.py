@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Sandbox
     from termarena.tasks.model import BareRecipe, Environment
 
-__all__ = ["bare_spec", "prepare_bare"]
+__all__ = ["bare_spec", "filled_in", "prepare_bare"]
 
 MIB: Final = 1 << 20
 LEAST_MEMORY_BYTES: Final = 1 << 30
@@ -41,7 +41,7 @@ def bare_spec(environment: Environment, *, variables: Mapping[str, str] | None =
             memory_bytes=memory_bytes, disk_bytes=(environment.storage_mb or 2048) * MIB, cpus=environment.cpus
         ),
         network=Network(mode=policy.mode, allowed_hosts=policy.allowed_hosts),
-        env=_filled_in(environment.env, variables or {}),
+        env=filled_in(environment.env, variables or {}),
         workdir=environment.workdir or DEFAULT_WORKDIR,
     )
 
@@ -90,7 +90,9 @@ async def _check_commands(box: Sandbox, recipe: BareRecipe) -> None:
         )
 
 
-def _filled_in(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+def filled_in(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+    """A task's variables with `${NAME}` and `${NAME:-default}` resolved; raises `UsageError` for one not given."""
+
     def value_of(found: re.Match[str]) -> str:
         value = variables.get(found[1], found[2])
         if value is None:
