@@ -53,16 +53,19 @@ class ExecResult:
     """The sandbox's memory limit killed at least one of its processes while the command ran."""
     signal: int | None = None
     """The signal that ended the command's own process, if one did."""
+    stdout_tail: bytes = b""
+    """The last bytes of a standard output longer than the cap, up to `tail_bytes`; never what `stdout` holds."""
+    stderr_tail: bytes = b""
 
     @property
     def stdout_truncated(self) -> bool:
         """Whether standard output was longer than what was kept."""
-        return self.stdout_bytes > len(self.stdout)
+        return self.stdout_bytes > len(self.stdout) + len(self.stdout_tail)
 
     @property
     def stderr_truncated(self) -> bool:
         """Whether standard error was longer than what was kept."""
-        return self.stderr_bytes > len(self.stderr)
+        return self.stderr_bytes > len(self.stderr) + len(self.stderr_tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +220,16 @@ class Sandbox(Protocol):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        tail_bytes: int = 0,
     ) -> ExecResult:
         """Run a program and wait for its own process to end; what it left in the background goes on.
 
         A timeout ends every process the command started, also daemons, inside the sandbox: SIGTERM, a short grace,
-        SIGKILL; the output so far is kept. Cancelling the call does the same at once. Raises `SandboxFileError` for a
-        `cwd` that cannot be entered, `NotFound` for a user the sandbox does not have, `CapabilityMissing` for another
-        user where the driver has one id only, `ValueError` for an empty argv or a NUL in it.
+        SIGKILL; the output so far is kept. Cancelling the call does the same at once. Of an output longer than
+        `max_output_bytes` the last `tail_bytes` are kept too; the rest is counted and thrown away. Raises
+        `SandboxFileError` for a `cwd` that cannot be entered, `NotFound` for a user the sandbox does not have,
+        `CapabilityMissing` for another user where the driver has one id only, `ValueError` for an empty argv or a NUL
+        in it.
         """
 
     async def open_pty(

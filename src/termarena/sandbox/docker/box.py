@@ -136,10 +136,13 @@ class DockerSandbox:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        tail_bytes: int = 0,
     ) -> ExecResult:
         """See the contract."""
         order = await self._order(argv, user=user, cwd=cwd, env=env)
-        return await self.container.commands.run(order, stdin=stdin, timeout_s=timeout_s, keep_bytes=max_output_bytes)
+        return await self.container.commands.run(
+            order, stdin=stdin, timeout_s=timeout_s, keep_bytes=max_output_bytes, tail_bytes=tail_bytes
+        )
 
     async def open_pty(
         self,

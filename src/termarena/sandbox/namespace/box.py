@@ -190,6 +190,7 @@ class NamespaceSandbox:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        tail_bytes: int = 0,
     ) -> ExecResult:
         """See the contract."""
         number = self._channel.number()
@@ -207,18 +208,21 @@ class NamespaceSandbox:
         except BaseException:
             pipes.abandon()
             raise
-        out, err, feeder = pipes.attend(stdin, keep_bytes=max_output_bytes)
+        out, err, feeder = pipes.attend(stdin, keep_bytes=max_output_bytes, tail_bytes=tail_bytes)
         try:
             answer = (await self._result(number, future, timeout_s=timeout_s)).message
             raise_refusal(answer, "exec", cwd or argv[0])
             code, number_of_signal = exit_status(answer["status"], timed_out=answer["timed_out"])
+            stdout, stderr = out.finish(), err.finish()
             return ExecResult(
                 exit_status=code,
                 signal=number_of_signal,
-                stdout=out.finish(),
-                stderr=err.finish(),
-                stdout_bytes=out.total_bytes,
-                stderr_bytes=err.total_bytes,
+                stdout=stdout.first(),
+                stderr=stderr.first(),
+                stdout_bytes=stdout.total_bytes,
+                stderr_bytes=stderr.total_bytes,
+                stdout_tail=stdout.last(),
+                stderr_tail=stderr.last(),
                 duration_s=time.monotonic() - started,
                 timed_out=answer["timed_out"],
                 oom_killed=answer["watch_kills"] > 0 or self._oom_kills() > kills_before,
