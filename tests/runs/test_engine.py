@@ -110,6 +110,11 @@ async def test_cancelled_every_running_trial_cleans_up_and_ends(tmp_path: Path) 
     assert sorted(key.task_id for key in bench.runner.cleaned) == ["task-000", "task-001"]
 
 
+async def _fail_at_the_first(bench: Bench) -> None:
+    async for _ in bench.events():
+        raise LookupError
+
+
 async def _cancel_when_hanging(bench: Bench) -> None:
     await bench.runner.hanging.wait()
     bench.engine.cancel()
@@ -135,7 +140,6 @@ async def test_events_go_on_after_the_caller_failed(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FakeRunner(), most=1)
     bench.submit()
     with pytest.raises(LookupError):
-        async for _ in bench.events():
-            raise LookupError
+        await _fail_at_the_first(bench)
     bench.engine.cancel()
     assert await bench.all() == [TrialEnded(bench.jobs[0])]

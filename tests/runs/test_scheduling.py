@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from termarena.runs.engine import Job
-from termarena.runs.machine import Budget, budget_here, machine_facts
+from termarena.runs.machine import Budget, budget_here, groups_above, machine_facts
 from termarena.runs.plan import TrialKey, TrialPlan
 from termarena.runs.scheduling import PATIENCE, Scheduler
-from termarena.sandbox.namespace.cgroups import groups_above
 
 if TYPE_CHECKING:
     from pathlib import Path
