@@ -74,6 +74,11 @@ class Accuracy:
     effective_trials: float | None
     """How many independent trials tell as much as these; None where a score is outside 0 to 1."""
 
+    @property
+    def interval(self) -> Interval | None:
+        """The one to show: Wilson's where there is one, since it holds what it says near 0 and 1 and with few tasks too."""
+        return self.wilson or self.clustered
+
 
 def accuracy_of(scores: Scores, *, confidence: float = CONFIDENCE) -> Accuracy | None:
     """The accuracy of a run, or None where nothing is scored.
@@ -92,7 +97,7 @@ def accuracy_of(scores: Scores, *, confidence: float = CONFIDENCE) -> Accuracy |
     mean, error = mean_of(means), _error(means)
     attempts = sum(len(row) for row in rows)
     is_share = all(0 <= score <= 1 for row in rows for score in row)
-    effective = effective_trials(means, attempts) if is_share else None
+    effective = effective_trials(means, attempts, confidence=confidence) if is_share else None
     rerun = rerun_variance(rows)
     clustered = clustered_interval(mean, error, tasks=len(rows), confidence=confidence)
     return Accuracy(
@@ -125,20 +130,23 @@ def wilson(successes: float, trials: float, *, confidence: float = CONFIDENCE) -
     return Interval(max(low, 0.0) if share else 0.0, min(high, 1.0) if share < 1 else 1.0, confidence)
 
 
-def effective_trials(means: Sequence[float], attempts: int) -> float:
+def effective_trials(means: Sequence[float], attempts: int, *, confidence: float) -> float:
     """How many independent trials with the same mean would have the variance that is seen among the tasks.
 
     n = T · p (1 - p) / v, where v is the variance (divisor T) of the task means: the number of attempts divided by the
-    design effect (Kish, *Survey Sampling*, 1965), at most `attempts`. With one attempt per task it is exactly T, so
-    that `wilson` is the textbook's. Where all tasks are 0 or all are 1 nothing is known of the clustering, and every
-    task counts as one trial.
+    design effect (Kish, *Survey Sampling*, 1965), at most `attempts`; times (z / t)², since v is an estimate of T - 1
+    degrees of freedom (Korn and Graubard, *Survey Methodology* 24, 1998); and at least T, since no mean of a task can
+    vary more than a single trial does. With one attempt per task it is T, so that `wilson` is the textbook's; so it is
+    where all tasks are 0 or all are 1, and nothing is known of the clustering.
     """
     tasks, mean = len(means), mean_of(means)
-    if not 0 < mean < 1:
+    if tasks == 1 or not 0 < mean < 1:
         return float(tasks)
     variance = fsum((one - mean) ** 2 for one in means) / tasks
     most = tasks * mean * (1 - mean)
-    return float(attempts) if most >= attempts * variance else most / variance
+    trials = float(attempts) if most >= attempts * variance else most / variance
+    probability = (1 + confidence) / 2
+    return max(tasks, trials * (normal_quantile(probability) / student_quantile(probability, tasks - 1)) ** 2)
 
 
 def clustered_interval(mean: float, error: float | None, *, tasks: int, confidence: float) -> Interval | None:

@@ -23,7 +23,7 @@ SAMPLES: Final = 100_000
 """Ways that are drawn where not all are counted: p near 0.05 is then right to ±0.0014 (two standard errors)."""
 ENUMERATED: Final = 18
 """Most differences whose 2^m ways are gone through one by one: a tenth of a second."""
-COUNTED_BITS: Final = 3e10
+COUNTED_BITS: Final = 30_000_000_000
 """Most work that counting by sums may be: about two seconds."""
 # Two sums that are equal on paper can differ by this much of the sum of all, as computed.
 _SLACK: Final = 1e-12
@@ -83,7 +83,7 @@ def _counted(differences: Sequence[Fraction | float]) -> float | None:
     # As many sums are at least `seen` as are at most -seen, and those have subsets of at most `highest` turned up.
     highest = (sum(steps) - int(seen)) // 2
     width = (len(steps) // 8 + 1) * 8
-    if len(steps) * (highest + 1) * width / 2 > COUNTED_BITS:
+    if len(steps) * (highest + 1) * width > 2 * COUNTED_BITS:
         return None
     ways = _ways_up_to(highest, sorted(steps), width)
     p = Fraction(2 * ways, 1 << len(steps)) if seen else Fraction(1)
@@ -91,10 +91,15 @@ def _counted(differences: Sequence[Fraction | float]) -> float | None:
 
 
 def _ways_up_to(highest: int, steps: Sequence[int], width: int) -> int:
-    """How many subsets of the steps have a sum of at most `highest`; `width` is a multiple of 8 and exceeds their number."""
+    """How many subsets of the steps have a sum of at most `highest`.
+
+    The steps are sorted; `width` is a multiple of 8 above their number.
+    """
     kept = (1 << (highest + 1) * width) - 1
     polynomial, reach = 1, 0
     for step in steps:
+        if step > highest:  # and so is every later one: they are sorted
+            break
         polynomial += polynomial << step * width
         reach += step
         if reach > highest:

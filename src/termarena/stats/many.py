@@ -23,8 +23,8 @@ def holm(values: Sequence[float]) -> list[float]:
     """p values adjusted for all being looked at together, in the order given.
 
     The i-th smallest of m becomes the largest of (m - j + 1) · p_(j) over j <= i, at most 1. Rejecting what is at most
-    α then makes a single false claim among all with a chance of at most α, whatever the dependence (Holm, *A Simple
-    Sequentially Rejective Multiple Test Procedure*, 1979). Raises ValueError for what is no probability.
+    alpha then rejects a true hypothesis among all with a chance of at most alpha, whatever the dependence (Holm, *A
+    Simple Sequentially Rejective Multiple Test Procedure*, 1979). Raises ValueError for what is no probability.
     """
     if any(not 0 <= value <= 1 for value in values):
         raise ValueError(f"not all of these are p values: {list(values)}")
@@ -41,10 +41,10 @@ def rank_sets(contestants: int, better: Iterable[tuple[int, int]]) -> list[RankS
 
     `better` holds (winner, loser) for each pair in which one was found better. Each set counts a contestant's own
     comparisons and draws no conclusion from the others': "A beats C" does not follow from "A beats B" and "B beats C",
-    and none of it need be consistent. If the chance of a single false claim among all pairs is at most α, all the sets
-    together hold the true ranks with a chance of at least 1 - α; contestants whose sets overlap are not told apart by
-    rank (Mogstad, Romano, Shaikh and Wilhelm, *Inference for Ranks*, Review of Economic Studies, 2024). Raises
-    ValueError for a pair that is given both ways, or with itself.
+    and none of it need be consistent. If the chance of a single false claim among all pairs, in either direction, is at
+    most alpha, then all the sets together hold the true ranks with a chance of at least 1 - alpha; contestants whose
+    sets overlap are not told apart by rank (Mogstad, Romano, Shaikh and Wilhelm, *Inference for Ranks*, Review of
+    Economic Studies, 2024). Raises ValueError for a pair that is given both ways, or with itself.
     """
     found = set(better)
     for winner, loser in found:

@@ -66,7 +66,7 @@ def compare_paired(
     d_i is the difference of the two means at task i, effect its mean, standard error sqrt(s² / T) with s² the variance
     (divisor T - 1) of d: the cluster-robust error of the paired difference (Miller, *Adding Error Bars to Evals*,
     2024). p is that of the sign-flip test (`flip_test`), which assumes that under no difference d is as likely as -d,
-    and nothing of the shape of anything. The interval is Student's and may touch 0 where p is just below α, or the
+    and nothing of the shape of anything. The interval is Student's and may touch 0 where p is just below alpha, or the
     other way round; p decides. The rerun error takes both runs' attempts as independent.
 
     Raises ValueError where the rows do not match or one is empty, ModuleNotFoundError as `flip_test`.
@@ -91,7 +91,7 @@ def compare_paired(
 
 
 def pair_word(effect: float, p: float, *, alpha: float = ALPHA) -> PairWord:
-    """What may be said: "better" or "worse" where p is at most α, else "cannot tell", which is not "the same"."""
+    """What may be said: "better" or "worse" where p is at most alpha, else "cannot tell", which is not "the same"."""
     if p > alpha or not effect:
         return "cannot tell"
     return "better" if effect > 0 else "worse"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from termarena.stats.accuracy import CONFIDENCE, Accuracy, accuracy_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Passing", "Tally", "all_of_k", "any_of_k", "pass_all", "pass_any"]
 

@@ -49,7 +49,7 @@ class Variances:
 TYPICAL: Final = Variances(between=0.1155, within=0.134)
 """Median over the 78 pairs of 13 public Terminal-Bench submissions (`benchmarks/leaderboard_data.py` prints it)."""
 KEPT: Final = 0.345
-"""Of the variance between tasks of two such runs together, the part that is left in their difference; the same median."""
+"""Of the variance between tasks of two such runs together, the part left in their difference; the median too."""
 
 
 def variances_of_pair(first: Scores, second: Scores) -> Variances:
@@ -85,11 +85,12 @@ def variances_of_one(scores: Scores, *, kept: float = KEPT) -> Variances:
 def minimal_effect(
     tasks: int, attempts: int, variances: Variances, *, alpha: float = ALPHA, power: float = POWER
 ) -> float | None:
-    """The smallest true difference that a paired comparison finds with this power, testing at α on both sides.
+    """The smallest true difference that a paired comparison finds with this power, testing at alpha on both sides.
 
-    (t_(1 - α/2) + t_power) · sqrt((between + within / K) / T), Student's quantiles with T - 1 degrees of freedom: the
-    t test's, which the sign-flip test equals for all but a handful of tasks. None where no difference can be found: a
-    sign-flip test of T tasks has no p below 2^(1 - T). Raises ValueError for no task, no attempt, or no probability.
+    (t_(1 - alpha/2) + t_power) · sqrt((between + within / K) / T), Student's quantiles with T - 1 degrees of freedom:
+    that of the t test, which the sign-flip test equals for all but a handful of tasks. None where no difference can be
+    found: a sign-flip test of T tasks has no p below 2^(1 - T). Raises ValueError for no task, no attempt, or no
+    probability.
     """
     if tasks < 1 or attempts < 1 or not 0 < alpha < 1 or not 0 < power < 1:
         raise ValueError(f"no power of {tasks} tasks and {attempts} attempts at {alpha} and {power}")
