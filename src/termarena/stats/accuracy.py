@@ -76,7 +76,7 @@ class Accuracy:
 
     @property
     def interval(self) -> Interval | None:
-        """The one to show: Wilson's where there is one, since it holds what it says near 0 and 1 and with few tasks too."""
+        """The one to show: Wilson's where there is one, since it holds what it says near 0 and 1 too."""
         return self.wilson or self.clustered
 
 
