@@ -21,7 +21,6 @@ __all__ = ["bare_spec", "filled_in", "prepare_bare"]
 
 MIB: Final = 1 << 20
 LEAST_MEMORY_BYTES: Final = 1 << 30
-SETUP_TIMEOUT_S: Final = 600.0
 SHOWN_CHARACTERS: Final = 2000
 DEFAULT_WORKDIR: Final = "/app"
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -49,7 +48,8 @@ def bare_spec(environment: Environment, *, variables: Mapping[str, str] | None =
 async def prepare_bare(box: Sandbox, environment: Environment) -> None:
     """Lay the context in a temporary folder of the sandbox, run the setup there as root, remove the folder.
 
-    Raises `CapabilityMissing` for required commands that are not there, `TaskError` for a setup that fails.
+    It has no clock of its own. Raises `CapabilityMissing` for required commands that are not there, `TaskError` for a
+    setup that fails.
     """
     recipe = _recipe(environment)
     await _check_commands(box, recipe)
@@ -60,7 +60,7 @@ async def prepare_bare(box: Sandbox, environment: Environment) -> None:
         await asyncio.to_thread(environment.context.write_to, Path(staged))
         await box.put_tree(Path(staged), folder, user="root")
     script = f"{folder}/{recipe.setup}"
-    done = await box.exec(["sh", script], user="root", cwd=folder, timeout_s=SETUP_TIMEOUT_S)
+    done = await box.exec(["sh", script], user="root", cwd=folder)
     await box.exec(["rm", "-rf", folder], user="root", cwd="/")
     if done.exit_status != 0:
         said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-SHOWN_CHARACTERS:]
@@ -91,7 +91,7 @@ async def _check_commands(box: Sandbox, recipe: BareRecipe) -> None:
 
 
 def filled_in(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
-    """A task's variables with `${NAME}` and `${NAME:-default}` resolved; raises `UsageError` for one not given."""
+    """The variables of a task, each `${NAME}` in them from `variables`; raises `UsageError` for one not given."""
 
     def value_of(found: re.Match[str]) -> str:
         value = variables.get(found[1], found[2])
