@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from termarena.runs.plan import RunOptions
     from termarena.tasks.model import Task
 
-__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "started"]
+__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "started", "tasks_again"]
 
 # Of a task that asks for nothing: what most tasks that do ask, ask for.
 DEFAULT_CPUS: Final = 1.0
@@ -121,7 +121,7 @@ def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
         stack.enter_context(hold(folder))
         history = history_of(folder.journal)
         left = {key.task_id for key in lock.trial_keys() if _tries_left(lock, history, key, resume) is not None}
-        tasks = _load_again(lock, left, resume.source or history.source)
+        tasks = tasks_again(lock, left, resume.source or history.source)
         if not resume.allow_changed:
             check_digests({task.id: task.digest for task in lock.tasks} | history.changed, tasks.values())
         journal = stack.enter_context(Journal(folder.journal, history.tail))
@@ -181,7 +181,8 @@ def _tries_left(lock: ConfigLock, history: History, key: TrialKey, resume: Resum
     return None
 
 
-def _load_again(lock: ConfigLock, ids: set[str], source: Path | str | None) -> dict[str, Task]:
+def tasks_again(lock: ConfigLock, ids: set[str], source: Path | str | None) -> dict[str, Task]:
+    """Tasks of a run, loaded from where it found them or from `source`; raises NotFound for one that is gone."""
     wanted = [task for task in lock.tasks if task.id in ids]
     found = _from_source(source) if source is not None and wanted else _from_paths(lock, wanted)
     missing = [task.id for task in wanted if task.id not in found]
