@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from termarena.runs.plan import RunOptions
     from termarena.tasks.model import Task
 
-__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "started"]
+__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "tasks_again"]
 
 # Of a task that asks for nothing: what most tasks that do ask, ask for.
 DEFAULT_CPUS: Final = 1.0
@@ -46,8 +46,6 @@ class Resume:
     """Try again what could not be scored and has used up its retries, faults of tasks included."""
     allow_changed: bool = False
     """Go on with tasks that are not those the run began with; the journal keeps their digests."""
-    concurrency: int | None = None
-    """Trials at once, where it is to be another number than the run began with."""
 
 
 @dataclass(slots=True)
@@ -101,7 +99,9 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
         write_config_lock(folder, lock)
         history = History()
         journal = stack.enter_context(Journal(folder.journal, history.tail))
-        journal.append("run_started", started(lock))
+        journal.append(
+            "run_started", {"journal_version": JOURNAL_VERSION, "termarena": __version__, "trials": lock.trials}
+        )
         journal.sync()
         _make_durable(folder.path)
         by_id = {task.id: task for task in tasks}
@@ -110,7 +110,7 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
 
 
 def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
-    """Open a run to go on with it. Nothing is changed yet, but that a torn end of the journal is cut off.
+    """Open a run to go on with it; nothing is written before it does.
 
     Only tasks with something left to do are loaded. Raises NotFound where there is no run or a task is gone, `RunBusy`,
     `JournalDamaged`, `RunNotWritable`, DigestMismatch for changed tasks, and what loading them raises.
@@ -121,17 +121,12 @@ def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
         stack.enter_context(hold(folder))
         history = history_of(folder.journal)
         left = {key.task_id for key in lock.trial_keys() if _tries_left(lock, history, key, resume) is not None}
-        tasks = _load_again(lock, left, resume.source or history.source)
+        tasks = tasks_again(lock, left, resume.source or history.source)
         if not resume.allow_changed:
             check_digests({task.id: task.digest for task in lock.tasks} | history.changed, tasks.values())
         journal = stack.enter_context(Journal(folder.journal, history.tail))
         jobs = tuple(_jobs(lock, history, tasks, resume))
         return OpenRun(folder, lock, history, journal, tasks, jobs, resume, _notices(lock), stack.pop_all())
-
-
-def started(lock: ConfigLock) -> dict[str, object]:
-    """The fields of `run_started`."""
-    return {"journal_version": JOURNAL_VERSION, "termarena": __version__, "trials": lock.trials}
 
 
 def plan_of(task: Task, attempt: int) -> TrialPlan:
@@ -181,7 +176,8 @@ def _tries_left(lock: ConfigLock, history: History, key: TrialKey, resume: Resum
     return None
 
 
-def _load_again(lock: ConfigLock, ids: set[str], source: Path | str | None) -> dict[str, Task]:
+def tasks_again(lock: ConfigLock, ids: set[str], source: Path | str | None) -> dict[str, Task]:
+    """Tasks of a run, loaded from where it found them or from `source`; raises NotFound for one that is gone."""
     wanted = [task for task in lock.tasks if task.id in ids]
     found = _from_source(source) if source is not None and wanted else _from_paths(lock, wanted)
     missing = [task.id for task in wanted if task.id not in found]
