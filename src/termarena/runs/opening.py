@@ -233,6 +233,8 @@ def _make(folder: RunFolder) -> None:
 def _refuse_used(folder: RunFolder) -> None:
     if folder.config_lock.exists():
         raise UsageError(f"{folder.path} holds a run already", hint=f"go on with it: termarena resume {folder.path}")
+    for unfinished in folder.path.glob(f".{folder.config_lock.name}.*.tmp"):  # of a process killed while it began
+        unfinished.unlink()
     if any(entry != folder.lock for entry in folder.path.iterdir()):
         raise UsageError(f"{folder.path} is not empty", hint="give a run a folder of its own: --out DIR")
 
