@@ -161,6 +161,15 @@ async def test_interruption_stops_the_running_trials_and_resume_goes_on(
     ]
 
 
+async def test_secrets_in_a_fault_s_message_do_not_reach_the_journal(
+    folder: RunFolder, tasks: tuple[Task, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "infra failed")
+    await _run(folder, tasks, FakeRunner(ends={"task-001": ["infra"]}))
+    assert b"infra failed" not in folder.journal.read_bytes()
+    assert [summary.message for summary in read_run(folder).unscored()] == ["[secret SOME_TOKEN]"]
+
+
 async def test_a_defect_of_the_runner_ends_the_run_and_loses_nothing(
     folder: RunFolder, tasks: tuple[Task, ...]
 ) -> None:
