@@ -149,7 +149,7 @@ async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, t
             "regraded_at": now(),
         }
     )
-    await asyncio.to_thread(write_result, folder, again, setting.scrubber)
+    await asyncio.to_thread(write_result, folder, again, trials.scrubber)
     return again
 
 
