@@ -97,7 +97,7 @@ async def test_only_unscored_trials_are_tried_again_and_every_try_is_kept(
     heard = Heard()
     with start_run(QUICK, tasks, folder, FACTS) as run:
         end = await execute(run, FakeRunner(ends=ends), heard, budget=ROOM)
-    assert (end.progress.retries, end.progress.unscored) == (2, 1)
+    assert (end.progress.retries, end.progress.retrying, end.progress.unscored) == (2, 0, 1)
     assert [text for text in heard.told if text.startswith("retrying")] == [
         "retrying task-000 after infra",
         "retrying task-000 after test",

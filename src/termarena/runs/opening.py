@@ -115,7 +115,7 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
 
 
 def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
-    """Open a run to go on with it. Nothing is changed yet, but that a torn end of the journal is cut off.
+    """Open a run to go on with it; nothing of it is changed before it does.
 
     Only tasks with something left to do are loaded. Raises NotFound where there is no run or a task is gone, `RunBusy`,
     `JournalDamaged`, `RunNotWritable`, DigestMismatch for changed tasks, and what loading them raises.
