@@ -52,6 +52,8 @@ class FaultDetail(BaseModel):
     hint: str | None = None
     log_tail: str = ""
     traceback: str = ""
+    is_retriable: bool = True
+    """Whether the same trial could end otherwise: a missing capability or a bad task will not."""
 
 
 def failure_mode_of(

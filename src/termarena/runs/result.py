@@ -117,6 +117,7 @@ class TrialResult(_Frozen):
             output_tokens=self.agent.output_tokens,
             cost_usd=self.agent.cost_usd,
             message=self.fault_detail.message if self.fault_detail is not None else "",
+            is_retriable=self.outcome == "unscored" and self.fault_detail is not None and self.fault_detail.is_retriable,
         )
 
 
@@ -143,3 +144,5 @@ class TrialSummary(_Frozen):
     output_tokens: int | None = None
     cost_usd: float | None = None
     message: str = ""
+    is_retriable: bool = False
+    """Unscored for a reason that may be gone the next time."""
