@@ -40,6 +40,7 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = {
+    "replay": LazyCommand("termarena.cli.replay", "Play a trial's terminal in yours."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
     "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),
