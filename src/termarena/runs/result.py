@@ -117,7 +117,9 @@ class TrialResult(_Frozen):
             output_tokens=self.agent.output_tokens,
             cost_usd=self.agent.cost_usd,
             message=self.fault_detail.message if self.fault_detail is not None else "",
-            is_retriable=self.outcome == "unscored" and self.fault_detail is not None and self.fault_detail.is_retriable,
+            is_retriable=self.outcome == "unscored"
+            and self.fault_detail is not None
+            and self.fault_detail.is_retriable,
         )
 
 
