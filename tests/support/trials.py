@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from termarena.reports import RunFacts, TaskFacts
+from termarena.core.run_folder import RunFolder
+from termarena.runs.config_lock import LockedTask, RunFacts, lock_of
 from termarena.runs.plan import RunOptions
+from termarena.runs.reading import History, RunView
 from termarena.runs.result import TrialSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MODES = {"solved": "NONE", "unsolved": "TEST_FAILED", "unscored": "INFRA_FAULT"}
 REWARDS = {"solved": 1.0, "unsolved": 0.0, "unscored": None}
@@ -29,6 +35,13 @@ def trial(task: str, outcome: str, attempt: int = 1, **more: Any) -> TrialSummar
     return TrialSummary.model_validate(fields | more)
 
 
-def facts(*tasks: str, **options: Any) -> RunFacts:  # noqa: ANN401 - any option
-    known = {name: TaskFacts(category=name[0], difficulty="easy") for name in tasks}
-    return RunFacts("r", RunOptions.model_validate({"agent": "script:a.sh", **options}), "set", known)
+def view(tasks: Iterable[str], trials: Iterable[TrialSummary], **options: Any) -> RunView:  # noqa: ANN401 - any option
+    """A run of these tasks, each of the category of its first letter, in which these trials have ended."""
+    chosen = RunOptions.model_validate({"agent": "script:a.sh", **options})
+    facts = RunFacts(agent_name=chosen.agent, agent_version="1", driver="namespace", dataset="set")
+    lock = lock_of(chosen, (), facts)
+    known = tuple(LockedTask(id=name, digest="d", path="/", format="harbor", category=name[0]) for name in tasks)
+    history = History()
+    for one in trials:
+        history.keep(one.model_dump())
+    return RunView(RunFolder(Path("r")), lock.model_copy(update={"tasks": known}), history, "finished")

@@ -1,6 +1,6 @@
 """Reports: what a run came to, derived from its journal."""
 
-from termarena.reports.building import MOST_NAMED_TRIALS, MOST_TRIAL_ROWS, RunFacts, TaskFacts, build_report
+from termarena.reports.building import MOST_NAMED_TRIALS, MOST_TRIAL_ROWS, build_report
 from termarena.reports.markdown import as_markdown
 from termarena.reports.report import Counts, NotRanked, Report, Score, TaskRow, Totals, Unscored
 from termarena.reports.writing import as_json, read_report, write_report
@@ -11,9 +11,7 @@ __all__ = [
     "Counts",
     "NotRanked",
     "Report",
-    "RunFacts",
     "Score",
-    "TaskFacts",
     "TaskRow",
     "Totals",
     "Unscored",

@@ -1,9 +1,8 @@
-"""From a run's facts and its trials, in whatever order they come, to a `Report`."""
+"""From a run as its journal tells it to a `Report`."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +11,13 @@ from termarena.reports.tally import Sums, TaskTally, score_of
 from termarena.runs.plan import RunOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
+    from termarena.runs.config_lock import LockedTask
+    from termarena.runs.reading import RunView
     from termarena.runs.result import TrialSummary
 
-__all__ = ["BASELINES", "MOST_NAMED_TRIALS", "MOST_TRIAL_ROWS", "RunFacts", "TaskFacts", "build_report"]
+__all__ = ["BASELINES", "MOST_NAMED_TRIALS", "MOST_TRIAL_ROWS", "build_report"]
 
 MOST_TRIAL_ROWS: Final = 5_000
 """A run of more trials has no row for each in its report; about 600 bytes of `report.json` each."""
@@ -25,27 +26,6 @@ MOST_NAMED_TRIALS: Final = 1_000
 BASELINES: Final = ("always-right", "always-wrong", "random", "oracle", "nop")
 """Agents that measure the harness or the tasks, and no agent."""
 UNKNOWN: Final = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFacts:
-    """What a report says of a task besides its trials."""
-
-    category: str = UNKNOWN
-    difficulty: str = UNKNOWN
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What a report says of a run besides its trials."""
-
-    run_id: str
-    options: RunOptions
-    dataset: str
-    tasks: Mapping[str, TaskFacts]
-    """Every task of the plan, those that did not load too."""
-    started_at: str | None = None
-    finished_at: str | None = None
 
 
 class _Seen:
@@ -57,7 +37,7 @@ class _Seen:
         self.faults: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
         self.graded_in: Counter[str] = Counter()
-        self.retries = self.tampered = self.count = self.on_host = 0
+        self.tampered = self.count = self.on_host = 0
         self.unscored_trials: list[Unscored] = []
         self.tampered_trials: list[str] = []
         self.rows: list[TrialSummary] = []
@@ -69,7 +49,6 @@ class _Seen:
         self.faults[trial.fault or "none"] += 1
         self.ends[trial.agent_end or "not_started"] += 1
         self.graded_in[trial.graded_in or "not_graded"] += 1
-        self.retries += trial.retry
         self.tampered += trial.is_tampered
         self.on_host += trial.is_host_root
         if self.count <= MOST_TRIAL_ROWS:
@@ -80,36 +59,39 @@ class _Seen:
             self.tampered_trials.append(f"{trial.task_id}/{trial.attempt}")
 
 
-def build_report(facts: RunFacts, trials: Iterable[TrialSummary]) -> Report:
-    """The report of a run; `trials` holds the last word on every trial that ended, each once.
+def build_report(view: RunView) -> Report:
+    """The report of a run, complete or not: the same for the same journal. See `report` for what its numbers mean.
 
-    Memory grows with the tasks of the run, not with its trials. A trial of a task that the plan does not know counts
-    all the same.
+    What is kept grows with the tasks of the run, not with its trials. A trial of a task that the plan does not know
+    counts all the same.
     """
+    lock, history = view.lock, view.history
     seen = _Seen()
-    tallies = {name: _tally(name, task, facts.options.attempts) for name, task in facts.tasks.items()}
-    for trial in trials:
+    tallies = {task.id: _tally(task, lock.options.attempts) for task in lock.tasks}
+    for trial in history.summaries():
         seen.add(trial)
         if trial.task_id not in tallies:
-            tallies[trial.task_id] = _tally(trial.task_id, TaskFacts(), planned=0)
+            tallies[trial.task_id] = TaskTally(trial.task_id, category=UNKNOWN, difficulty=UNKNOWN, planned=0)
         tallies[trial.task_id].add(trial)
     ordered = [tallies[name] for name in sorted(tallies)]
     score = score_of(ordered)
     return Report(
         **score.model_dump(),
-        run_id=facts.run_id,
-        agent=facts.options.agent,
-        model=facts.options.model,
-        dataset=facts.dataset,
-        driver=facts.options.driver,
-        started_at=facts.started_at,
-        finished_at=None if score.pending else facts.finished_at,
-        attempts=facts.options.attempts,
-        retries=seen.retries,
+        run_id=view.folder.id,
+        agent=lock.options.agent,
+        agent_version=lock.versions.agent,
+        model=lock.options.model,
+        dataset=lock.dataset.name,
+        dataset_digest=lock.dataset.digest,
+        driver=lock.driver,
+        started_at=history.started_at,
+        finished_at=None if score.pending else history.finished_at,
+        attempts=lock.options.attempts,
+        retries=history.retries,
         tampered=seen.tampered,
         pass_at_1=score.accuracy,
         mean_reward=_mean_reward(ordered),
-        not_ranked=_not_ranked(facts.options, seen),
+        not_ranked=_not_ranked(lock.options, seen),
         totals=seen.sums.totals(),
         by_category=_grouped(ordered, lambda tally: tally.category),
         by_difficulty=_grouped(ordered, lambda tally: tally.difficulty),
@@ -124,8 +106,8 @@ def build_report(facts: RunFacts, trials: Iterable[TrialSummary]) -> Report:
     )
 
 
-def _tally(name: str, task: TaskFacts, planned: int) -> TaskTally:
-    return TaskTally(name, category=task.category, difficulty=task.difficulty, planned=planned)
+def _tally(task: LockedTask, planned: int) -> TaskTally:
+    return TaskTally(task.id, category=task.category, difficulty=task.difficulty, planned=planned)
 
 
 def _unscored(trial: TrialSummary) -> Unscored:

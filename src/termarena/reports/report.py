@@ -116,8 +116,11 @@ class Report(Score):
 
     run_id: str
     agent: str
+    agent_version: str
     model: str | None = None
     dataset: str
+    dataset_digest: str
+    """Equal for two runs of the same tasks."""
     driver: str
     started_at: str | None = None
     finished_at: str | None = None
