@@ -12,6 +12,7 @@
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
     │   ├── SandboxBroken        a running sandbox has ended or does not answer
+    │   ├── SandboxFrozen        a frozen sandbox was asked for something that takes a running one
     │   ├── SandboxFileError     a file operation in a sandbox was refused (also an OSError)
     │   ├── CapabilityMissing    the driver cannot do what the task needs; known before anything starts
     │   ├── ImageError           a root file system, image, archive or snapshot that cannot be used
@@ -49,6 +50,7 @@ __all__ = [
     "SandboxBroken",
     "SandboxError",
     "SandboxFileError",
+    "SandboxFrozen",
     "SandboxStartError",
     "TaskError",
     "TaskFormatError",
@@ -174,6 +176,15 @@ class SandboxBroken(SandboxError):
         super().__init__(f"sandbox {sandbox} is gone: {reason}", hint=hint)
         self.sandbox = sandbox
         self.reason = reason
+
+
+class SandboxFrozen(SandboxError):
+    """A frozen sandbox was asked for something that takes a running one: a command, a terminal, a changed file."""
+
+    def __init__(self, sandbox: str) -> None:
+        """`sandbox` is its id."""
+        super().__init__(f"sandbox {sandbox} is frozen", hint="thaw it first")
+        self.sandbox = sandbox
 
 
 class SandboxFileError(SandboxError, OSError):
