@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.trials import trial, view
+from support.reported import trial, view
 from termarena.reports import MOST_TRIAL_ROWS, build_report
 
 

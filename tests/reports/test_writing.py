@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.trials import trial, view
+from support.reported import trial, view
 from termarena.core.errors import TaskFormatError
 from termarena.core.run_folder import RunFolder
 from termarena.reports import as_json, as_markdown, build_report, read_report, write_report
@@ -97,7 +97,7 @@ MANY = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from support.trials import trial, view
+from support.reported import trial, view
 from termarena.core.run_folder import RunFolder
 from termarena.reports import build_report, write_report
 tasks, attempts = int(sys.argv[3]), int(sys.argv[4])
