@@ -11,12 +11,14 @@
     │   └── DigestMismatch       the files are not those that were locked
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
+    │   │   └── Unhealthy        a task's healthcheck did not pass within its clock
     │   ├── SandboxBroken        a running sandbox has ended or does not answer
     │   ├── SandboxFrozen        a frozen sandbox was asked for something that takes a running one
     │   ├── SandboxFileError     a file operation in a sandbox was refused (also an OSError)
     │   ├── CapabilityMissing    the driver cannot do what the task needs; known before anything starts
     │   ├── ImageError           a root file system, image, archive or snapshot that cannot be used
-    │   │   └── BuildError       a Dockerfile that does not build
+    │   │   └── BuildError       a start state that does not build
+    │   │       └── BuildTimeout it did not build within the task's time (also a TimeoutError)
     │   ├── EngineError          a container engine that does not answer or refuses (also an OSError)
     │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
@@ -31,12 +33,14 @@ A wrong answer is not an error: it is a verdict.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 __all__ = [
     "AgentError",
     "BuildError",
+    "BuildTimeout",
     "CapabilityMissing",
+    "Cause",
     "DigestMismatch",
     "EngineError",
     "FetchError",
@@ -58,8 +62,12 @@ __all__ = [
     "TerminalEnded",
     "TerminalSizeError",
     "TerminalTimeout",
+    "Unhealthy",
     "UsageError",
 ]
+
+Cause = Literal["task", "infra"]
+"""Whose fault it is that a start state could not be made, where there is evidence."""
 
 
 class TermArenaError(Exception):
@@ -168,6 +176,18 @@ class SandboxStartError(SandboxError):
     """A sandbox could not be made on this machine; nothing of it is left."""
 
 
+class Unhealthy(SandboxStartError):
+    """A task's healthcheck did not pass; `output` is the end of what its last try said."""
+
+    def __init__(self, command: str, *, failures: int, after_s: float, output: str = "") -> None:
+        """`failures` counts the tries that had to pass."""
+        hint = f"the last try said: {output}" if output else "run the healthcheck's command in `termarena shell TASK`"
+        super().__init__(f"the healthcheck `{command}` failed {failures} times within {after_s:.1f} s", hint=hint)
+        self.command = command
+        self.failures = failures
+        self.output = output
+
+
 class SandboxBroken(SandboxError):
     """A running sandbox has ended or does not answer; `reason` says how that was seen."""
 
@@ -209,13 +229,18 @@ class CapabilityMissing(SandboxError):
 
 
 class ImageError(SandboxError):
-    """A root file system, an archive or a snapshot that cannot be used; `source` names it."""
+    """A root file system, an archive or a snapshot that cannot be used; `source` names it.
 
-    def __init__(self, source: str, problem: str, *, hint: str | None = None) -> None:
+    `cause` is `task` when the task names what does not exist, `infra` when the engine, its disk or a registry failed;
+    None where that cannot be told.
+    """
+
+    def __init__(self, source: str, problem: str, *, hint: str | None = None, cause: Cause | None = None) -> None:
         """`problem` says what was found."""
         super().__init__(f"{source}: {problem}", hint=hint)
         self.source = source
         self.problem = problem
+        self.cause = cause
 
 
 class TerminalEnded(SandboxError):
@@ -251,13 +276,32 @@ class NoExitStatus(SandboxError):
 
 
 class BuildError(ImageError):
-    """A Dockerfile that does not build; `step` is the one that failed, `log_tail` the last of what was printed."""
+    """A start state that does not build; `step` is the one that failed, `log_tail` the last of what was printed."""
 
-    def __init__(self, source: str, problem: str, *, step: str, log_tail: str, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        problem: str,
+        *,
+        step: str,
+        log_tail: str,
+        hint: str | None = None,
+        cause: Cause | None = None,
+    ) -> None:
         """`step` as the builder tells it: `Step 2/3 : RUN make`; empty when it did not come to a first step."""
-        super().__init__(source, f"{problem} (at {step})" if step else problem, hint=hint)
+        super().__init__(source, f"{problem} (at {step})" if step else problem, hint=hint, cause=cause)
         self.step = step
         self.log_tail = log_tail
+
+
+class BuildTimeout(BuildError, TimeoutError):
+    """A start state was not built within the time that its task gives it; a slow machine looks like a slow build."""
+
+    def __init__(self, source: str, *, timeout_s: float, log_tail: str = "") -> None:
+        """`timeout_s` is what was given."""
+        hint = "allow more: a greater build_timeout_sec in the task, or a build timeout multiplier for the run"
+        super().__init__(source, f"was not built within {timeout_s:g} s", step="", log_tail=log_tail, hint=hint)
+        self.timeout_s = timeout_s
 
 
 class EngineError(SandboxError, OSError):
