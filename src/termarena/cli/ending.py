@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.cli.output import Column, print_json, print_line, print_table, say
 from termarena.reports import as_json
-from termarena.reports.telling import UNKNOWN, count, duration, headline, money, percent, score_words, tests_words
+from termarena.reports.telling import UNKNOWN, count, duration, headline, money, score_words, tests_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def print_outcome(view: RunView, report: Report, *, json_wanted: bool) -> None:
 
 
 def _print_tasks(report: Report) -> None:
-    columns = [
+    columns: list[str | Column] = [
         "task",
         Column("outcome", styles=OUTCOME_STYLES),
         Column("reward", "right"),
@@ -73,7 +73,8 @@ def _outcome(row: TaskRow) -> str:
 
 
 def _print_categories(report: Report) -> None:
-    columns = ["category", *(Column(name, "right") for name in ("tasks", "accuracy", "solved", "unsolved", "unscored"))]
+    columns: list[str | Column] = ["category"]
+    columns += [Column(name, "right") for name in ("tasks", "accuracy", "solved", "unsolved", "unscored")]
     print_table(
         columns,
         [

@@ -75,7 +75,7 @@ def trial_log(folder: AttemptFolder) -> dict[str, object]:
     result = _record(folder.result)
     return {
         "folder": str(folder.path),
-        "tool_calls": _json(folder.tool_calls),
+        "tool_calls": _record(folder.tool_calls).get("calls"),
         "agent_error": result.get("agent_error"),
         "fault_detail": result.get("fault_detail"),
         "test_output": _text(folder.test_output),
@@ -98,8 +98,16 @@ def trial_log_text(log: Mapping[str, Any]) -> str:
 
 
 def _call_line(call: Mapping[str, Any]) -> str:
-    """One call of the workspace; its fields are whatever the recorder wrote."""
-    return on_one_line(json.dumps(call, ensure_ascii=False))[:LONGEST_CALL]
+    given = " ".join(" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in _values(call))
+    ends = [f"status {call['exit_status']}" if call.get("exit_status") is not None else ""]
+    ends += ["timed out" if call.get("timed_out") else "", call.get("error") or "", duration(call.get("duration_s"))]
+    shown = given if len(given) <= LONGEST_CALL else f"{given[:LONGEST_CALL]}…"
+    return on_one_line(f"{call.get('name', '')}  {shown}  ({', '.join(end for end in ends if end)})")
+
+
+def _values(call: Mapping[str, Any]) -> Sequence[object]:
+    arguments = call.get("arguments")
+    return [*arguments.values()] if isinstance(arguments, dict) else []
 
 
 def event_line(event: Event) -> str:
@@ -133,14 +141,6 @@ def _text(path: Path) -> str | None:
     except OSError:
         return None
     return tail if size <= MOST_BYTES else f"[… {size - MOST_BYTES} bytes before this: see {path}]\n{tail}"
-
-
-def _json(path: Path) -> Sequence[Any] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, list) else None
 
 
 def _record(path: Path) -> dict[str, Any]:

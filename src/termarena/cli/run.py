@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from termarena.cli.meaning import Meant
-    from termarena.core.run_folder import RunFolder
     from termarena.runs.config_lock import RunFacts
     from termarena.runs.plan import RunOptions
     from termarena.tasks import BrokenTask, Dataset
@@ -118,7 +117,13 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
         grading=grading,
         integrity=integrity,
     )
-    wanted = {"ids": ids, "exclude": exclude, "categories": categories, "difficulties": difficulties, "tags": tags}
+    wanted: dict[str, list[str] | int | None] = {
+        "ids": ids,
+        "exclude": exclude,
+        "categories": categories,
+        "difficulties": difficulties,
+        "tags": tags,
+    }
     wanted |= {"languages": languages, "sample": sample, "seed": seed, "first": first}
     opened = _open(dataset, path, strict=strict)
     meant = _choose(wanted, opened)

@@ -88,7 +88,7 @@ _STATE_STYLES = {"finished": "green", "running": "cyan", "interrupted": "yellow"
 def _print_runs(rows: Sequence[dict[str, object]]) -> None:
     from termarena.reports.telling import percent
 
-    columns = ["run", Column("state", styles=_STATE_STYLES), "agent", "dataset"]
+    columns: list[str | Column] = ["run", Column("state", styles=_STATE_STYLES), "agent", "dataset"]
     columns += [Column(title, "right") for title in ("done", "solved", "unscored", "accuracy")]
     cells = []
     for row in rows:
@@ -184,4 +184,4 @@ def logs(run: RunArgument, trial: TrialArgument = None, *, json: JsonOption = Fa
         return
     for event in JournalReader(find_run(run).journal):
         # One object per line, as the journal has them: a run may have hundreds of thousands.
-        print_json(event.fields, on_one_line=True) if json else print_line(event_line(event))
+        print_json(event.fields, is_line=True) if json else print_line(event_line(event))
