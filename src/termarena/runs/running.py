@@ -17,7 +17,7 @@ from termarena.runs.engine import TrialStarting
 from termarena.runs.listening import Listener, Progress, Quiet
 from termarena.runs.local import LocalEngine
 from termarena.runs.machine import budget_here
-from termarena.runs.opening import OpenRun, Resume, make_room, open_run, start_run
+from termarena.runs.opening import OpenRun, Resume, make_room, open_run, start_run, started
 from termarena.runs.retry import RetryPolicy
 from termarena.runs.scheduling import Scheduler
 
@@ -88,7 +88,8 @@ class _Execution:
     def __init__(self, run: OpenRun, runner: TrialRunner, listener: Listener, budget: Budget) -> None:
         self._run = run
         self._listener = listener
-        self._scheduler = Scheduler(budget, most=run.lock.options.concurrency)
+        concurrency = run.resume.concurrency if run.resume is not None else None
+        self._scheduler = Scheduler(budget, most=concurrency or run.lock.options.concurrency)
         self._engine = LocalEngine(runner, run.tasks, run.folder, self._scheduler)
         self._policy = RetryPolicy.of(run.lock.options, seed=run.lock.created_at)
         self._tally = _tally_of(run)
@@ -116,7 +117,9 @@ class _Execution:
         self._tell_beginning()
         if self._run.is_finished:
             return
-        if self._run.resume is not None:
+        if self._run.history.started_at is None and self._run.resume is not None:
+            self._record("run_started", started(self._run.lock))
+        elif self._run.resume is not None:
             self._record_resume(self._run.resume)
         for job in self._run.jobs:
             self._engine.submit(job)
@@ -140,6 +143,7 @@ class _Execution:
             {
                 "termarena": __version__,
                 "left": len(self._run.jobs),
+                "concurrency": resume.concurrency,
                 "source": str(resume.source) if resume.source is not None else None,
                 "changed": {
                     task.id: task.digest for task in self._run.tasks.values() if task.digest != locked[task.id]
@@ -205,7 +209,7 @@ class _Execution:
             self._record("run_interrupted", {"reason": "run folder not writable"})
             raise self._trouble
         progress = self._tally.progress()
-        if self._stopped_by is not None:
+        if self._stopped_by is not None and progress.left:
             self._record("run_interrupted", {"reason": self._stopped_by})
             await self._sync()
             return RunEnd("interrupted", progress)
