@@ -75,7 +75,7 @@ class _Lines:
 
     def run_opened(self, progress: Progress) -> None:
         if progress.done:
-            say(f"going on: {counts_words(progress)}")
+            say(f"so far {counts_words(progress)}")
 
     def trial_started(self, job: Job, progress: Progress) -> None:
         """Its end is told."""

@@ -109,7 +109,7 @@ def print_plan(options: RunOptions, meant: Meant, *, dataset: str, json: bool) -
         return
     _print_rows(rows)
     print_line()
-    for line in _words(plan):
+    for line in (*_reasons(rows), *_words(plan)):
         print_line(line)
 
 
@@ -146,9 +146,19 @@ def _at_once(options: RunOptions, tasks: Sequence[Task]) -> int:
 
 def _print_rows(rows: Sequence[_Row]) -> None:
     print_table(
-        ["task", "driver", Column("at most", "right"), "needs", "why"],
-        [[row.task_id, row.driver or "none", duration(row.at_most_s), ", ".join(row.needs), row.why] for row in rows],
+        ["task", "driver", Column("at most", "right"), "needs"],
+        [[row.task_id, row.driver or "none", duration(row.at_most_s), ", ".join(row.needs)] for row in rows],
     )
+
+
+def _reasons(rows: Sequence[_Row]) -> Iterator[str]:
+    """Why each driver, once for all tasks with the same reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        groups.setdefault((row.driver or "no driver", row.why), []).append(row.task_id)
+    for (driver, why), tasks in groups.items():
+        shown = count(len(tasks), "task") if len(tasks) > 1 else tasks[0]
+        yield f"{driver} for {shown}: {why}"
 
 
 def _words(plan: _Plan) -> Iterator[str]:

@@ -100,8 +100,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
     termarena run --dataset terminal-bench@2.0 --sample 10 --dry-run
 
-    The task's image is used where there is a container engine, its recipe for a plain file system elsewhere. A folder
-    that does not load does not stop the others: it is told, and counted as unscored.
+    A task with a recipe for a plain file system runs on the embedded sandbox, any other in a container. A folder that
+    does not load does not stop the others: it is told, and its trials are unscored.
 
     Ctrl-C stops cleanly, twice at once; `termarena resume` goes on. Exits 0 for a completed run whatever the score, 1
     when nothing could be scored or the run's folder takes no more, 130 when interrupted.

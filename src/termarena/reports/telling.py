@@ -77,9 +77,10 @@ def tests_words(passed: int, total: int) -> str:
 
 def score_words(score: Score) -> str:
     """Accuracy, and its bounds where they differ from it."""
+    known = "unknown" if score.accuracy is None else percent(score.accuracy)
     if score.accuracy_low == score.accuracy_high:
-        return percent(score.accuracy)
-    return f"{percent(score.accuracy)} (between {percent(score.accuracy_low)} and {percent(score.accuracy_high)})"
+        return known
+    return f"{known} (between {percent(score.accuracy_low)} and {percent(score.accuracy_high)})"
 
 
 def outcome_words(counts: Counts | TaskRow) -> str:
