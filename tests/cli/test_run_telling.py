@@ -23,6 +23,7 @@ from termarena.runs.opening import Resume, open_run, start_run
 from termarena.runs.plan import RunOptions
 
 if TYPE_CHECKING:
+    from support.fake_trials import End
     from termarena.runs.opening import OpenRun
     from termarena.tasks import Task
 
@@ -41,7 +42,7 @@ def begin(tasks: tuple[Task, ...], facts: RunFacts = FACTS, **options: Any) -> O
 def test_a_run_ends_with_a_table_a_headline_and_the_next_command(
     tasks: tuple[Task, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ends = {"task-001": ["unsolved"], "task-002": ["infra", "solved"], "task-003": ["test"]}
+    ends: dict[str, list[End]] = {"task-001": ["unsolved"], "task-002": ["infra", "solved"], "task-003": ["test"]}
     status = carry_out(begin(tasks), FakeRunner(ends), json=False)
     told = capsys.readouterr()
     assert status == 0
@@ -63,14 +64,14 @@ def test_a_run_ends_with_a_table_a_headline_and_the_next_command(
 
 
 def test_the_score_does_not_change_the_exit_status(tasks: tuple[Task, ...]) -> None:
-    ends = {task.id: ["unsolved"] for task in tasks}
+    ends: dict[str, list[End]] = {task.id: ["unsolved"] for task in tasks}
     assert carry_out(begin(tasks), FakeRunner(ends), json=False) == 0
 
 
 def test_a_run_in_which_nothing_could_be_scored_is_a_fault(
     tasks: tuple[Task, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ends = {task.id: ["infra"] for task in tasks}
+    ends: dict[str, list[End]] = {task.id: ["infra"] for task in tasks}
     assert carry_out(begin(tasks, retries=0), FakeRunner(ends), json=False) == 1
     told = capsys.readouterr()
     assert "accuracy unknown (between 0.0 % and 100.0 %)" in told.out

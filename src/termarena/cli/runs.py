@@ -146,10 +146,8 @@ def _facts(view: RunView, report: Report) -> list[tuple[str, str]]:
         ),
         ("termarena", lock.versions.termarena),
     ]
-    again = [(history.resumes, "resume"), (history.retries, "retrie"), (history.regrades, "regrade")]
-    told = [
-        count(number, noun).replace("retrie", "retry" if number == 1 else "retrie") for number, noun in again if number
-    ]
+    again = {"resumed": history.resumes, "tried again": history.retries, "graded again": history.regrades}
+    told = [f"{what} {number} times" if number > 1 else f"{what} once" for what, number in again.items() if number]
     return [*facts, ("also", ", ".join(told))] if told else facts
 
 
