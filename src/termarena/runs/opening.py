@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from termarena.runs.plan import RunOptions
     from termarena.tasks.model import Task
 
-__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "started"]
+__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "tasks_again"]
 
 # Of a task that asks for nothing: what most tasks that do ask, ask for.
 DEFAULT_CPUS: Final = 1.0
@@ -46,8 +46,6 @@ class Resume:
     """Try again what could not be scored and has used up its retries, faults of tasks included."""
     allow_changed: bool = False
     """Go on with tasks that are not those the run began with; the journal keeps their digests."""
-    concurrency: int | None = None
-    """Trials at once, where it is to be another number than the run began with."""
 
 
 @dataclass(slots=True)
@@ -101,7 +99,9 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
         write_config_lock(folder, lock)
         history = History()
         journal = stack.enter_context(Journal(folder.journal, history.tail))
-        journal.append("run_started", started(lock))
+        journal.append(
+            "run_started", {"journal_version": JOURNAL_VERSION, "termarena": __version__, "trials": lock.trials}
+        )
         journal.sync()
         _make_durable(folder.path)
         keep_broken(history, lock)
@@ -111,7 +111,7 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
 
 
 def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
-    """Open a run to go on with it. Nothing is changed yet, but that a torn end of the journal is cut off.
+    """Open a run to go on with it; nothing is written before it does.
 
     Only tasks with something left to do are loaded. Raises NotFound where there is no run or a task is gone, `RunBusy`,
     `JournalDamaged`, `RunNotWritable`, DigestMismatch for changed tasks, and what loading them raises.
@@ -123,7 +123,7 @@ def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
         history = history_of(folder.journal)
         keep_broken(history, lock)
         left = {key.task_id for key in lock.trial_keys() if _tries_left(lock, history, key, resume) is not None}
-        tasks = _load_again(lock, left, resume.source or history.source)
+        tasks = tasks_again(lock, left, resume.source or history.source)
         if not resume.allow_changed:
             expected = {task.id: task.digest for task in lock.tasks} | history.changed
             # Without a digest it did not load when the run began, and now it does.
@@ -131,11 +131,6 @@ def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
         journal = stack.enter_context(Journal(folder.journal, history.tail))
         jobs = tuple(_jobs(lock, history, tasks, resume))
         return OpenRun(folder, lock, history, journal, tasks, jobs, resume, _notices(lock), stack.pop_all())
-
-
-def started(lock: ConfigLock) -> dict[str, object]:
-    """The fields of `run_started`."""
-    return {"journal_version": JOURNAL_VERSION, "termarena": __version__, "trials": lock.trials}
 
 
 def plan_of(task: Task, attempt: int) -> TrialPlan:
@@ -185,7 +180,8 @@ def _tries_left(lock: ConfigLock, history: History, key: TrialKey, resume: Resum
     return None
 
 
-def _load_again(lock: ConfigLock, ids: set[str], source: Path | str | None) -> dict[str, Task]:
+def tasks_again(lock: ConfigLock, ids: set[str], source: Path | str | None) -> dict[str, Task]:
+    """Tasks of a run, loaded from where it found them or from `source`; raises NotFound for one that is gone."""
     wanted = [task for task in lock.tasks if task.id in ids]
     found = _from_source(source) if source is not None and wanted else _from_paths(lock, wanted)
     missing = [task.id for task in wanted if task.id not in found and task.problem is None]
@@ -243,6 +239,8 @@ def _make(folder: RunFolder) -> None:
 def _refuse_used(folder: RunFolder) -> None:
     if folder.config_lock.exists():
         raise UsageError(f"{folder.path} holds a run already", hint=f"go on with it: termarena resume {folder.path}")
+    for unfinished in folder.path.glob(f".{folder.config_lock.name}.*.tmp"):  # of a process killed while it began
+        unfinished.unlink()
     if any(entry != folder.lock for entry in folder.path.iterdir()):
         raise UsageError(f"{folder.path} is not empty", hint="give a run a folder of its own: --out DIR")
 
