@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from termarena.runs.plan import RunOptions
     from termarena.tasks.model import Task
 
-__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "tasks_again"]
+__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "started", "tasks_again"]
 
 # Of a task that asks for nothing: what most tasks that do ask, ask for.
 DEFAULT_CPUS: Final = 1.0
@@ -46,6 +46,8 @@ class Resume:
     """Try again what could not be scored and has used up its retries, faults of tasks included."""
     allow_changed: bool = False
     """Go on with tasks that are not those the run began with; the journal keeps their digests."""
+    concurrency: int | None = None
+    """Trials at once, where it is to be another number than the run began with."""
 
 
 @dataclass(slots=True)
@@ -99,9 +101,7 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
         write_config_lock(folder, lock)
         history = History()
         journal = stack.enter_context(Journal(folder.journal, history.tail))
-        journal.append(
-            "run_started", {"journal_version": JOURNAL_VERSION, "termarena": __version__, "trials": lock.trials}
-        )
+        journal.append("run_started", started(lock))
         journal.sync()
         _make_durable(folder.path)
         keep_broken(history, lock)
@@ -111,7 +111,7 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
 
 
 def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
-    """Open a run to go on with it; nothing is written before it does.
+    """Open a run to go on with it. Nothing is changed yet, but that a torn end of the journal is cut off.
 
     Only tasks with something left to do are loaded. Raises NotFound where there is no run or a task is gone, `RunBusy`,
     `JournalDamaged`, `RunNotWritable`, DigestMismatch for changed tasks, and what loading them raises.
@@ -131,6 +131,11 @@ def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
         journal = stack.enter_context(Journal(folder.journal, history.tail))
         jobs = tuple(_jobs(lock, history, tasks, resume))
         return OpenRun(folder, lock, history, journal, tasks, jobs, resume, _notices(lock), stack.pop_all())
+
+
+def started(lock: ConfigLock) -> dict[str, object]:
+    """The fields of `run_started`."""
+    return {"journal_version": JOURNAL_VERSION, "termarena": __version__, "trials": lock.trials}
 
 
 def plan_of(task: Task, attempt: int) -> TrialPlan:
