@@ -16,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-def resume(
+def resume(  # noqa: PLR0913 - every option of the command is a parameter
     run: RunArgument,
     *,
     retry_unscored: Annotated[
@@ -28,6 +28,9 @@ def resume(
     allow_changed: Annotated[
         bool, typer.Option("--allow-changed", help="Go on although tasks have changed; the run is then a mixed one.")
     ] = False,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", "-n", min=1, help="Trials at once, at most; else as it began.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Go on with a run: only trials without an outcome are run, with the options that it began with.
@@ -46,7 +49,7 @@ def resume(
     from termarena.runs.trials import Trials
 
     folder = find_run(run)
-    wish = Resume(source=path, retry_unscored=retry_unscored, allow_changed=allow_changed)
+    wish = Resume(source=path, retry_unscored=retry_unscored, allow_changed=allow_changed, concurrency=concurrency)
     opened = open_run(folder, wish)
     runner = Trials(opened.lock.options, home=resolve_settings().settings.paths.home, run_id=folder.id)
     raise typer.Exit(carry_out(opened, runner, json=json))
