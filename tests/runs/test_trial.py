@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +20,6 @@ from termarena.runs.recording import read_result
 from termarena.sandbox.terminal.cast import read_cast
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from termarena.runs.result import TrialResult
 
 pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.asyncio]
@@ -118,8 +120,31 @@ async def test_an_agent_that_crashes_is_still_graded(bench: Bench) -> None:
     assert "ZeroDivisionError" in result.agent_error.traceback
 
 
-async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(bench: Bench) -> None:
-    result = await bench.run("support.agents:LosesItsSandbox")
+def _first_process(lock: Path) -> int | None:
+    """Process 1 of a sandbox, by the lock that it holds."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            is_first = re.search(r"^NSpid:.*\s1$", (process / "status").read_text(), re.MULTILINE)
+            if is_first and str(lock) in {os.readlink(fd) for fd in (process / "fd").iterdir()}:
+                return int(process.name)
+        except OSError:
+            continue
+    return None
+
+
+def _newest(home: Path) -> int | None:
+    """Process 1 of the second sandbox: the first one holds the start state."""
+    locks = sorted((home / "sandboxes").glob("ta-*/lock"), key=lambda path: path.stat().st_ctime_ns)
+    return _first_process(locks[-1]) if len(locks) == 2 else None  # noqa: PLR2004 - as said
+
+
+async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, tmp_path / "home")
+    running = asyncio.ensure_future(bench.run(bench.script("sleep 600\n")))
+    while (found := await asyncio.to_thread(_newest, bench.home)) is None:
+        assert not running.done()
+    os.kill(found, signal.SIGKILL)
+    result = await running
     assert (result.outcome, result.fault, result.failure_mode) == ("unscored", "infra", "INFRA_FAULT")
     assert result.fault_detail is not None
     assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("SandboxBroken", True)

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from termarena.agents.contract import AgentReport
-from termarena.core.errors import SandboxBroken
 
 if TYPE_CHECKING:
     from termarena.agents.contract import Brief, Workspace
@@ -46,11 +45,3 @@ class SolvesAndCrashes(_Named):
         del brief
         await workspace.write("/app/one.txt", b"1\n")
         return AgentReport(message=str(1 / 0))
-
-
-class LosesItsSandbox(_Named):
-    """Finds that its sandbox has gone."""
-
-    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
-        del brief, workspace
-        raise SandboxBroken("ta-0", "its process 1 was killed")

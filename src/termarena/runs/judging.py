@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from termarena.grading.control import against_control, needs_control
 from termarena.grading.grader import Grader
 from termarena.grading.integrity import apply
 from termarena.grading.job import GradingJob
@@ -73,6 +75,12 @@ class Judge:
 
     async def judge(self, case: Case) -> Verdict:
         """The verdict that counts, with the others in it. Raises what starting a sandbox raises."""
+        verdict = await self._verdict(case)
+        if case.start is None or not needs_control(verdict):
+            return verdict
+        return against_control(verdict, await self._control(case, case.start))
+
+    async def _verdict(self, case: Case) -> Verdict:
         if case.grading.mode == "separate":
             return await self._separate(case)
         if self._options.grading == "live":
@@ -88,6 +96,13 @@ class Judge:
         live = await self._live(case)
         counts, other = (live, sealed) if live_counts else (sealed, live)
         return counts.model_copy(update={"others": (other,)})
+
+    async def _control(self, case: Case, start: StartState) -> Verdict:
+        """The same tests on the state before the agent came; what they write is not kept."""
+        with tempfile.TemporaryDirectory(prefix="termarena-control-") as folder:
+            job = replace(self._job(case), output=Path(folder) / "output", logs=None)
+            async with start.start(spec=under_policy(start.spec, case.grading.network)) as fresh:
+                return await self._grader.grade(fresh, job, graded_in="sealed")
 
     async def _sealed(self, case: Case) -> Verdict:
         if case.snapshot is None:
@@ -112,13 +127,15 @@ class Judge:
             return await self._grade(case, own, "separate")
 
     async def _grade(self, case: Case, box: Sandbox, graded_in: GradedIn) -> Verdict:
-        job = GradingJob(
+        verdict = await self._grader.grade(box, self._job(case), graded_in=graded_in, changes=case.changes)
+        return apply(verdict, case.findings, integrity=self._options.integrity)
+
+    def _job(self, case: Case) -> GradingJob:
+        return GradingJob(
             task=case.task,
             tests=case.tests,
             grading=case.grading,
-            timeout_multiplier=self._options.timeout_multiplier,
             output=case.output,
             logs=case.logs,
+            timeout_multiplier=self._options.timeout_multiplier,
         )
-        verdict = await self._grader.grade(box, job, graded_in=graded_in, changes=case.changes)
-        return apply(verdict, case.findings, integrity=self._options.integrity)

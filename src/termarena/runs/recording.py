@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.agents.recording import WorkspaceRecord
+    from termarena.core.records import Json
     from termarena.core.run_folder import AttemptFolder
     from termarena.core.scrub import Scrubber
     from termarena.runs.plan import RunOptions
@@ -178,7 +179,7 @@ def _metrics(state: TrialState, record: WorkspaceRecord) -> dict[str, Any]:
 
 
 def _changes(changes: FileChanges, scrubber: Scrubber) -> dict[str, Any]:
-    listed = [
+    listed: list[Json] = [
         {name: value for name, value in dataclasses.asdict(change).items() if value is not None}
         for change in changes.changes[:LARGEST_CHANGES]
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.core.errors import CapabilityMissing, ImageError, UsageError
 from termarena.core.run_folder import AttemptFolder
-from termarena.grading.integrity import inspect
+from termarena.grading.integrity import examine
 from termarena.runs.concluding import conclude
 from termarena.runs.config_lock import read_config_lock
 from termarena.runs.journal import Journal, now
@@ -117,15 +117,16 @@ async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, t
     async with AsyncExitStack() as stack:
         snapshot = await asyncio.to_thread(setting.driver.load, folder.state)
         stack.callback(snapshot.close)
+        box = await stack.enter_async_context(setting.driver.start(snapshot))
         case = Case(
             task=task,
             tests=task.tests,
             grading=task.grading,
-            box=await stack.enter_async_context(setting.driver.start(snapshot)),
+            box=box,
             start=None,
             snapshot=snapshot,
             changes=changes,
-            findings=inspect(changes, task),
+            findings=await examine(box, changes, task),
             processes_left=0,
             agent_end=result.agent_end or "error",
             output=folder.test_output,
@@ -149,7 +150,7 @@ async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, t
             "regraded_at": now(),
         }
     )
-    await asyncio.to_thread(write_result, folder, again, setting.scrubber)
+    await asyncio.to_thread(write_result, folder, again, trials.scrubber)
     return again
 
 

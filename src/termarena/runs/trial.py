@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from termarena.agents.contract import Brief
 from termarena.agents.workspace import TrialWorkspace
 from termarena.core.errors import SandboxError
-from termarena.grading.integrity import inspect
+from termarena.grading.integrity import examine
 from termarena.grading.steps import combine, goes_on
 from termarena.runs.clocks import Clocks
 from termarena.runs.faults import blame, describe, has_exhausted_resources, is_machinery
@@ -160,7 +160,7 @@ class Trial:
             start=state.start,
             snapshot=state.snapshot,
             changes=state.changes,
-            findings=inspect(state.changes, self._task),
+            findings=await examine(box, state.changes, self._task),
             processes_left=state.processes_left,
             agent_end=end,
             output=leg.output_in(self._folder),

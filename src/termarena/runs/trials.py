@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Self
 
-from termarena.agents.registry import resolve_agent
+from termarena.agents.baseline import baseline_of
+from termarena.agents.recording import Recording
+from termarena.agents.registry import AgentOptions, resolve_agent
 from termarena.core.scrub import Scrubber
-from termarena.runs.baselines import baseline_result
+from termarena.grading.contract import Verdict
 from termarena.runs.judging import Judge
+from termarena.runs.recording import write_attempt
 from termarena.runs.setting import Setting
+from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
 from termarena.sandbox.drivers import choose_driver, open_driver
 from termarena.sandbox.staging import Stage
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from termarena.agents.contract import Agent
     from termarena.core.run_folder import AttemptFolder
     from termarena.runs.plan import RunOptions, TrialPlan
     from termarena.runs.result import TrialResult
@@ -38,7 +43,7 @@ class Trials:
         self._run_id = run_id
         self._on_log = on_log
         self._baseline = baseline_of(options.agent)
-        self._scrubber = Scrubber.from_environment(os.environ)
+        self.scrubber = Scrubber.from_environment(os.environ)
         self._settings: dict[str, Setting] = {}
 
     async def __aenter__(self) -> Self:
@@ -53,11 +58,12 @@ class Trials:
         """One trial; raises `CancelledError` after its clean-up, and `OSError` from the run folder."""
         folder.path.mkdir(parents=True, exist_ok=True)
         state = TrialState(run_id=self._run_id, options=self._options, task=task, key=plan.key, retry=retry)
-        recording = Recording(folder, self._scrubber)
+        recording = Recording(folder, self.scrubber)
         if self._baseline is not None:
-            state.end, state.verdict = "submitted", baseline_verdict(self._baseline, plan.key)
-            return write_attempt(folder, state, await recording.finish(), self._scrubber)
-        return await Trial(lambda: self._setting_for(task), state, recording, scrubber=self._scrubber).run()
+            reward = float(self._baseline.passes(task.id, plan.key.attempt))
+            state.end, state.verdict = "submitted", Verdict(reward=reward, graded_in="baseline")
+            return write_attempt(folder, state, await recording.finish(), self.scrubber)
+        return await Trial(lambda: self._setting_for(task), state, recording, scrubber=self.scrubber).run()
 
     def _setting_for(self, task: Task) -> Setting:
         """The driver that this task runs on; raises `CapabilityMissing` where none can."""
