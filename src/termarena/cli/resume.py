@@ -16,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-def resume(  # noqa: PLR0913 - every option of the command is a parameter
+def resume(
     run: RunArgument,
     *,
     retry_unscored: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -106,7 +105,11 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     Ctrl-C stops cleanly, twice at once; `termarena resume` goes on. Exits 0 for a completed run whatever the score, 1
     when nothing could be scored or the run's folder takes no more, 130 when interrupted.
     """
-    options = _options(
+    from termarena.cli.starting import options_of
+
+    if model is not None:
+        _refuse_model(agent)
+    options = options_of(
         agent=agent,
         model=model,
         driver=driver,
@@ -127,29 +130,24 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     wanted |= {"languages": languages, "sample": sample, "seed": seed, "first": first}
     opened = _open(dataset, path, strict=strict)
     meant = _choose(wanted, opened)
+    facts = _facts(options, meant, dataset=opened.name)
     if dry_run:
         from termarena.cli.planning import print_plan
 
         print_plan(options, meant, dataset=opened.name, json=json)
         return
-    raise typer.Exit(_run(options, meant, dataset=opened.name, out=out, json=json))
+    raise typer.Exit(_run(options, meant, facts, out=out, json=json))
 
 
-def _options(**values: object) -> RunOptions:
-    """The run's options. Raises UsageError for a value that cannot be."""
-    from pydantic import ValidationError
-
+def _refuse_model(agent: str) -> None:
+    """The agents that come with us take none. Raises UsageError."""
+    from termarena.agents.registry import known_agents
     from termarena.core.errors import UsageError
-    from termarena.runs.plan import RunOptions
 
-    if values["model"] is not None and ":" not in str(values["agent"]):
-        hint = "leave --model out; agents that come with a model are not part of this version"
-        raise UsageError(f"the agent {values['agent']} takes no model", hint=hint)
-    try:
-        return RunOptions.model_validate(values)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise UsageError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from error
+    word = agent.partition(":")[0]
+    if any(known.word.partition(":")[0] == word for known in known_agents()):
+        hint = "leave --model out; agents that come with a model are not part of this version yet"
+        raise UsageError(f"the agent {agent} takes no model", hint=hint)
 
 
 def _open(dataset: str | None, path: Path | None, *, strict: bool | None) -> Dataset:
@@ -178,19 +176,21 @@ def _choose(wanted: Mapping[str, list[str] | int | None], dataset: Dataset) -> M
     return meant
 
 
-def _run(options: RunOptions, meant: Meant, *, dataset: str, out: Path | None, json: bool) -> int:
+def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None, json: bool) -> int:
     from termarena.cli.carrying import carry_out
+    from termarena.cli.starting import new_folder
     from termarena.core.run_folder import RunFolder
     from termarena.core.settings import resolve_settings
     from termarena.runs.opening import start_run
     from termarena.runs.trials import Trials
 
     home = resolve_settings().settings.paths.home
-    facts = _facts(options, meant, dataset=dataset)
-    folder = RunFolder(out if out is not None else _new_folder(options.agent))
+    folder = RunFolder(out if out is not None else new_folder(options.agent))
     runner = Trials(options, home=home, run_id=folder.id)
     opened = start_run(options, meant.tasks, folder, facts)
-    say(f"{options.agent} on {len(meant.tasks)} tasks of {dataset}: {opened.lock.trials} trials, in {folder.path}")
+    say(
+        f"{options.agent} on {len(meant.tasks)} tasks of {facts.dataset}: {opened.lock.trials} trials, in {folder.path}"
+    )
     return carry_out(opened, runner, json=json)
 
 
@@ -218,28 +218,15 @@ def _problem(broken: BrokenTask) -> str:
 
 def _version_of(options: RunOptions, meant: Meant) -> str:
     """What the agent calls its version. Raises NotFound or UsageError for a word that names no agent."""
+    from termarena import __version__
+    from termarena.agents.baseline import baseline_of
     from termarena.agents.registry import AgentOptions, resolve_agent
     from termarena.core.errors import TaskError
 
+    if baseline_of(options.agent) is not None:
+        return __version__
     try:
         made = resolve_agent(options.agent, task=meant.tasks[0], options=AgentOptions(model=options.model))
     except TaskError:  # this agent cannot try that task: what its trial will say
         return "unknown"
     return made().version
-
-
-_ODD = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-def _new_folder(agent: str) -> Path:
-    """`runs/2026-11-15T10-00-00Z-oracle`, or with a number behind it where that is taken."""
-    from datetime import UTC, datetime
-
-    from termarena.cli.finding import RUNS
-
-    word = _ODD.sub("-", agent.rpartition("/")[2]).strip("-.")[:40] or "agent"
-    name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{word}"
-    folder, number = RUNS / name, 2
-    while folder.exists():
-        folder, number = RUNS / f"{name}-{number}", number + 1
-    return folder
