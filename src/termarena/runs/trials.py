@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Self
 
-from termarena.agents.baseline import baseline_of
+from termarena.agents.baseline import baseline_of, is_baseline
 from termarena.agents.recording import Recording
 from termarena.agents.registry import AgentOptions, resolve_agent
 from termarena.core.scrub import Scrubber
@@ -42,7 +42,7 @@ class Trials:
         self._home = home
         self._run_id = run_id
         self._on_log = on_log
-        self._baseline = baseline_of(options.agent)
+        self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
         self.scrubber = Scrubber.from_environment(os.environ)
         self._settings: dict[str, Setting] = {}
 
