@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_the_reference_solves_and_nothing_does_not(tasks: Path, env: dict[str, s
 def test_one_bad_task_does_not_stop_the_others_and_does_not_vanish(
     tasks: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
-    """A folder that does not load, one that asks for what is not there, and one that cannot be set up, among good ones."""
+    """A folder that does not load, a task that needs an engine, one that cannot be set up, one without a verdict."""
     harbor(tasks / "no-toml", task_toml="[[")
     harbor(tasks / "no-recipe")
     make_task(tasks / "no-setup", Made(setup="exit 3\n"))
@@ -159,24 +159,27 @@ class Running:
             text=True,
         )
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.communicate()
 
-    def until_started(self, journal: Path, task: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not (journal.exists() and f'"trial_started","task_id":"{task}"' in journal.read_text()):
-            assert time.monotonic() < deadline
-            assert self.process.poll() is None, self.process.communicate()
-            time.sleep(0.05)
+    def until(self, pattern: str) -> None:
+        """Read what it says until a line with the pattern comes."""
+        assert self.process.stderr is not None
+        seen = []
+        for line in self.process.stderr:
+            seen.append(line)
+            if re.search(pattern, line):
+                return
+        pytest.fail(f"it ended and never said {pattern}: {seen}")
 
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Path:
-    """A quick task and one whose solution waits for a file that only a second run of it finds."""
+    """A quick task, and one whose solution takes longer than anybody waits."""
     place = tmp_path / "tasks"
     make_task(place / "a-quick")
     make_task(place / "b-slow", Made(solution="sleep 600\n", agent_s=900))
@@ -184,10 +187,9 @@ def slow(tmp_path: Path) -> Path:
 
 
 def test_ctrl_c_stops_cleanly_and_resume_goes_on(slow: Path, env: dict[str, str], tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run")
-    words = ("run", "-p", str(slow), "-n", "1", "--out", str(folder.path))
+    words = ("run", "-p", str(slow), "-n", "1", "--out", "run")
     with Running(*words, env=env, cwd=tmp_path) as running:
-        running.until_started(folder.journal, "b-slow")
+        running.until(r"1/2 +solved +a-quick")
         began = time.monotonic()
         running.process.send_signal(signal.SIGINT)
         told, said = running.process.communicate(timeout=PATIENCE_S)
@@ -206,9 +208,8 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(slow: Path, env: dict[str, str]
 def test_a_killed_run_is_resumed_and_a_second_process_is_refused(
     slow: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
-    folder = RunFolder(tmp_path / "run")
     with Running("run", "-p", str(slow), "-n", "1", "-o", "run", env=env, cwd=tmp_path) as running:
-        running.until_started(folder.journal, "b-slow")
+        running.until(r"1/2 +solved +a-quick")
         busy = termarena("resume", "run", env=env, cwd=tmp_path)
         assert busy.returncode == 2
         assert f"process {running.process.pid}" in busy.stderr
