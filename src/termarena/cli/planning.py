@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from termarena.cli.output import Column, print_json, print_line, print_table
-from termarena.core.errors import TermArenaError
+from termarena.core.errors import CapabilityMissing
 from termarena.core.settings import resolve_settings
 from termarena.reports.telling import count, duration
 from termarena.runs.machine import budget_here
@@ -117,10 +117,8 @@ def _row(task: Task, options: RunOptions, home: Path) -> _Row:
     driver, why = None, ""
     try:
         driver, why = choose_driver(options.driver, task.environment, home=home)
-    except TermArenaError as error:
+    except CapabilityMissing as error:
         why = error.message + (f" ({error.hint})" if error.hint else "")
-        if error.exit_status == 2:  # noqa: PLR2004 - a driver that there is not is a mistake in the command
-            raise
     needs = tuple(need.capability for need in needs_of(task))
     return _Row(task.id, driver, why, _limit_s(task, options), task.metadata.expert_time_min, needs)
 
