@@ -168,12 +168,12 @@ def _calls_of_opening(folder: RunFolder) -> int:
 
 def test_resume_is_not_quadratic(tmp_path: Path) -> None:
     works = []
-    for number in (500, 1000, 2000):
+    for number in (200, 400, 800):
         place = tmp_path / str(number)
         place.mkdir()
         _write_run(RunFolder(place / "run"), number, finished=number // 2)
         works.append(_calls_of_opening(RunFolder(place / "run")))
-    assert works[0] > 5000
+    assert works[0] > 2000
     assert works[2] - works[1] == pytest.approx(2 * (works[1] - works[0]), rel=0.05)
 
 

@@ -4,6 +4,7 @@
     ├── UsageError               the command line, a setting or a name that does not exist (exit status 2)
     │   ├── NotFound             a task, dataset or selection that names nothing (also a LookupError)
     │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
+    │   ├── NoSolution           the oracle was asked for on a task that has no reference solution
     │   ├── RunBusy              a run that another process is carrying out
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
@@ -27,6 +28,7 @@
     │   ├── JournalDamaged       a line of a run's journal that is not as it was written
     │   └── RunNotWritable       a run's folder takes no more: its disk is full, or refuses (also an OSError)
     └── AgentError               the agent misbehaved
+        └── WorkspaceClosed      it reached for the sandbox when its time was up or its work sealed
 
 A wrong answer is not an error: it is a verdict.
 """
@@ -48,6 +50,7 @@ __all__ = [
     "JournalDamaged",
     "MissingExtra",
     "NoExitStatus",
+    "NoSolution",
     "NotFound",
     "RunBusy",
     "RunNotWritable",
@@ -64,6 +67,7 @@ __all__ = [
     "TerminalTimeout",
     "Unhealthy",
     "UsageError",
+    "WorkspaceClosed",
 ]
 
 Cause = Literal["task", "infra"]
@@ -111,6 +115,17 @@ class MissingExtra(UsageError, ImportError):
             f"{purpose} needs the package {package}, which is not installed", hint=f"pip install 'termarena[{extra}]'"
         )
         self.extra = extra
+
+
+class NoSolution(UsageError):
+    """The oracle was asked for on a task, or a step of one, that has no reference solution that can run here."""
+
+    def __init__(self, task_id: str, *, step: str | None = None) -> None:
+        """Known before anything starts: neither the task nor the sandbox is at fault."""
+        where = f"the step {step} of {task_id}" if step else task_id
+        super().__init__(f"{where} has no reference solution", hint="leave the task out, or choose another --agent")
+        self.task_id = task_id
+        self.step = step
 
 
 class RunBusy(UsageError):
@@ -354,6 +369,15 @@ class RunNotWritable(SandboxError, OSError):
 
 class AgentError(TermArenaError):
     """The agent misbehaved: it crashed, or broke the contract it was given."""
+
+
+class WorkspaceClosed(AgentError):
+    """An agent reached for the sandbox after its time was up or its work was sealed; nothing was done."""
+
+    def __init__(self, why: str) -> None:
+        """`why` completes the sentence "the workspace is closed: …"."""
+        super().__init__(f"the workspace is closed: {why}", hint="return from solve(); seconds_left tells the time")
+        self.why = why
 
 
 SHOWN_NAMES = 20

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from termarena.tasks.model import Task
 
 __all__ = [
+    "BrokenTaskFacts",
     "ConfigLock",
     "LockedDataset",
     "LockedTask",
@@ -50,6 +51,15 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class BrokenTaskFacts(_Frozen):
+    """A folder that claims to be a task and does not load; its trials are unscored, by the task's fault."""
+
+    id: str
+    """The folder's name: what stands in the task is not known."""
+    path: str
+    problem: str
+
+
 class RunFacts(_Frozen):
     """What the caller knows of a run beyond its options and tasks."""
 
@@ -62,6 +72,7 @@ class RunFacts(_Frozen):
     """The name that people know the tasks by."""
     argv: tuple[str, ...] = ()
     """The command, already `scrubbed`."""
+    broken: tuple[BrokenTaskFacts, ...] = ()
 
 
 class LockedTask(_Frozen):
@@ -72,6 +83,10 @@ class LockedTask(_Frozen):
     path: str
     """Where it was loaded from."""
     format: str
+    category: str = "unknown"
+    difficulty: str = "unknown"
+    problem: str | None = None
+    """Why it does not load: then there is no digest and no format, and its trials are unscored from the beginning."""
 
 
 class LockedDataset(_Frozen):
@@ -140,10 +155,7 @@ class ConfigLock(_Frozen):
 
 def lock_of(options: RunOptions, tasks: Sequence[Task], facts: RunFacts) -> ConfigLock:
     """The lock of a run that begins now; reads every file of the tasks."""
-    locked = tuple(
-        LockedTask(id=task.id, digest=task.digest, path=task.provenance.path, format=task.provenance.format)
-        for task in tasks
-    )
+    locked = (*map(_locked, tasks), *map(_locked_broken, facts.broken))
     return ConfigLock(
         created_at=now(),
         options=options,
@@ -161,6 +173,21 @@ def lock_of(options: RunOptions, tasks: Sequence[Task], facts: RunFacts) -> Conf
         machine=machine_facts(),
         argv=facts.argv,
     )
+
+
+def _locked(task: Task) -> LockedTask:
+    return LockedTask(
+        id=task.id,
+        digest=task.digest,
+        path=task.provenance.path,
+        format=task.provenance.format,
+        category=task.metadata.category,
+        difficulty=task.metadata.difficulty,
+    )
+
+
+def _locked_broken(broken: BrokenTaskFacts) -> LockedTask:
+    return LockedTask(id=broken.id, digest="", path=broken.path, format="", problem=broken.problem)
 
 
 def digest_of_all(tasks: Iterable[LockedTask]) -> str:

@@ -110,6 +110,7 @@ class TrialResult(_Frozen):
             reward=self.reward,
             is_tampered=verdict is not None and verdict.is_tampered,
             graded_in=verdict.graded_in if verdict is not None else None,
+            is_host_root=self.sandbox.is_host_root,
             tests_passed=sum(test.state == "passed" for test in tests),
             tests_total=len(tests),
             duration_s=sum(clock.duration_s for clock in self.clocks.values()),
@@ -138,6 +139,7 @@ class TrialSummary(_Frozen):
     reward: float | None = None
     is_tampered: bool = False
     graded_in: str | None = None
+    is_host_root: bool = False
     tests_passed: int = 0
     tests_total: int = 0
     duration_s: float = 0.0
