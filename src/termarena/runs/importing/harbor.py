@@ -271,6 +271,7 @@ def _summary(trial: HarborTrial, judged: Judged, attempt: int) -> TrialSummary:
         graded_in=None if judged.reward is None else "separate" if mode == "separate" else "live",
         duration_s=duration_s(trial.started_at, trial.finished_at) or 0.0,
         work_s=_sum(work),
+        commands=None,
         input_tokens=_sum([one.n_input_tokens for one in trial.usages]),
         output_tokens=_sum([one.n_output_tokens for one in trial.usages]),
         cost_usd=_sum([one.cost_usd for one in trial.usages]),

@@ -252,6 +252,7 @@ def _summary(trial: TerminalBenchTrial, attempt: int) -> TrialSummary:
         tests_total=len(tests),
         duration_s=duration_s(trial.trial_started_at, trial.trial_ended_at) or 0.0,
         work_s=duration_s(trial.agent_started_at, trial.agent_ended_at),
+        commands=None,
         input_tokens=trial.total_input_tokens if has_tokens else None,
         output_tokens=trial.total_output_tokens if has_tokens else None,
         message=judged.message,
