@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
 from typing import TYPE_CHECKING
 
 from termarena.analysis.contestants import Contestant, contestant_of
@@ -55,7 +56,7 @@ class Comparison:
 
 
 def compare_runs(views: Sequence[RunView], options: ComparisonOptions | None = None) -> Comparison:
-    """Compare runs as their journals tell them.
+    """Compare runs as their journals tell them: two in the order given, more of them the best mean first.
 
     Raises UsageError for fewer than two, for one given twice, or where no two share a task; MissingExtra where
     permutations have to be drawn and there is no numpy.
@@ -70,6 +71,8 @@ def compare_runs(views: Sequence[RunView], options: ComparisonOptions | None = N
     if len(set(names)) < len(names):  # the same id in two places
         pairs = zip(contestants, views, strict=True)
         contestants = [replace(one, name=str(view.folder.path)) for one, view in pairs]
+    if len(contestants) > 2:  # noqa: PLR2004 - for two, the order is what was asked
+        contestants.sort(key=_mean, reverse=True)
     return compare_contestants(contestants, options)
 
 
@@ -92,6 +95,11 @@ def compare_contestants(contestants: Sequence[Contestant], options: ComparisonOp
         pairs=tuple(pairs),
         has_one_task_set=len({frozenset(meeting.shared) for meeting in meetings}) == 1,
     )
+
+
+def _mean(one: Contestant) -> float:
+    found = accuracy_of([task.scores for task in one.tasks.values()])
+    return -inf if found is None else found.mean
 
 
 def _refuse(contestants: Sequence[Contestant], meetings: Sequence[Meeting]) -> None:

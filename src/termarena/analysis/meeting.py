@@ -195,7 +195,7 @@ def _why_not(difference: Difference, options: ComparisonOptions) -> str:
     differing, needed = difference.test.differing, 1 + ceil(-log2(options.alpha))
     if differing < needed:
         return f"they differ at {differing} of {difference.tasks} tasks, and fewer than {needed} can never tell"
-    return "chance alone gives such a difference often enough"
+    return "chance alone gives such a difference too often"
 
 
 def _why_none(meeting: Meeting) -> str:

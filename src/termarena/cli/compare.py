@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +21,7 @@ __all__ = ["app"]
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 SHOWN_IN_FULL = 0.0001
+MOST_REMARKS = 20
 _WORD_STYLES = {"better": "green", "worse": "red", "cannot tell": "yellow"}
 
 
@@ -110,23 +112,30 @@ def _side_row(found: Comparison, side: Side) -> list[object]:
 
 def _print_pairs(found: Comparison) -> None:
     right = [Column(title, "right") for title in ("tasks", "difference", _confidence(found), "p", "p corrected")]
-    columns: list[str | Column] = ["first", Column("is", styles=_WORD_STYLES), "than second", *right]
+    columns: list[str | Column] = ["first", Column("is", styles=_WORD_STYLES), "than second", *right, "because"]
     print_table(columns, [_pair_row(found, pair) for pair in found.pairs])
-    for pair in found.pairs:
-        first, second = found.sides[pair.first].name, found.sides[pair.second].name
-        for remark in _remarks(found, pair):
-            say(f"{first}, {second}: {remark}")
+    for line in _all_remarks(found):
+        say(line)
     if not found.has_one_task_set:
         say("note: not all pairs were compared on the same tasks, so that ranks mix what is not quite alike")
+
+
+def _all_remarks(found: Comparison) -> Iterator[str]:
+    """What holds of pairs, each thing once, with the number of pairs."""
+    numbers = Counter(remark for pair in found.pairs for remark in _conditions(pair))
+    for remark, number in numbers.most_common(MOST_REMARKS):
+        yield f"{number} of {len(found.pairs)} pairs: {remark}"
+    if len(numbers) > MOST_REMARKS:
+        yield f"{len(numbers) - MOST_REMARKS} more remarks: see --json"
 
 
 def _pair_row(found: Comparison, pair: Pair) -> list[object]:
     names = [found.sides[pair.first].name, pair.word, found.sides[pair.second].name]
     difference = pair.difference
     if difference is None:
-        return [*names, 0, None, None, None, None]
+        return [*names, 0, None, None, None, None, pair.why]
     effect, interval = _scale(found).step(difference.effect), _scale(found).span(difference.interval, sign="+")
-    return [*names, pair.shared, effect, interval, _p(difference.test.p), _p(pair.p_adjusted)]
+    return [*names, pair.shared, effect, interval, _p(difference.test.p), _p(pair.p_adjusted), pair.why]
 
 
 def _told(found: Comparison, pair: Pair) -> Iterator[str]:
@@ -159,13 +168,8 @@ def _numbers(found: Comparison, pair: Pair, difference: Difference) -> Iterator[
 
 
 def _remarks(found: Comparison, pair: Pair) -> Iterator[str]:
-    """What was left out, what is missing, and what else differs."""
-    left, extremes = pair.left_out, pair.extremes
-    reasons = {"only in the first": left.only_first, "only in the second": left.only_second}
-    reasons |= {"changed between the runs": left.changed, "without a score in one of them": left.without_score}
-    told = ", ".join(f"{number} {reason}" for reason, number in reasons.items() if number)
-    if told:
-        yield f"tasks left out: {told}"
+    """What is missing, what was left out, and what else differs."""
+    extremes = pair.extremes
     if extremes is not None:
         low, high = _scale(found).step(extremes.low), _scale(found).step(extremes.high)
         number = extremes.missing_first + extremes.missing_second
@@ -173,6 +177,16 @@ def _remarks(found: Comparison, pair: Pair) -> Iterator[str]:
             f"trials without a score: {number}; the difference could be anything from {low} ({extremes.low_word}) "
             f"to {high} ({extremes.high_word})"
         )
+    yield from _conditions(pair)
+
+
+def _conditions(pair: Pair) -> Iterator[str]:
+    left = pair.left_out
+    reasons = {"only in the first": left.only_first, "only in the second": left.only_second}
+    reasons |= {"changed between the runs": left.changed, "without a score in one of them": left.without_score}
+    told = ", ".join(f"{number} {reason}" for reason, number in reasons.items() if number)
+    if told:
+        yield f"tasks left out: {told}"
     if pair.unverified:
         yield f"of {pair.unverified} tasks only the names say that they are the same"
     for caution in pair.cautions:

@@ -26,12 +26,12 @@ OutOption = Annotated[
 
 @app.command()
 def harbor(
-    folder: Annotated[Path, typer.Argument(metavar="JOB_DIR", help="A job's folder: jobs/<job>.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="JOB_DIR…", help="A job's folder: jobs/<job>.")],
     *,
     out: OutOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Read a job of Harbor, finished or not; of several agents, each becomes a run.
+    """Read a job of Harbor, finished or not; of several agents, each becomes a run. Several jobs are pooled.
 
     \b
     termarena import harbor jobs/2026-11-15__10-00-00
@@ -39,28 +39,32 @@ def harbor(
 
     Trials that the verifier gave no reward for are unscored, also where Harbor's own mean counts them as 0.
     """
-    from termarena.runs.importing import read_harbor
+    from termarena.runs.importing import pooled, read_harbor
 
-    _write(read_harbor(folder), out, json=json)
+    groups: dict[tuple[str, str | None, str], list[ForeignRun]] = {}
+    for run in (run for folder in folders for run in read_harbor(folder)):
+        groups.setdefault((run.agent, run.model, run.dataset), []).append(run)
+    _write([pooled(runs) for runs in groups.values()], out, json=json)
 
 
 @app.command()
 def tb(
-    folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A run's folder, or a results.json.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN_DIR…", help="A run's folder, or a results.json.")],
     *,
     out: OutOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Read a run of Terminal-Bench's tb, finished or not.
+    """Read a run of Terminal-Bench's tb, finished or not. Several runs of one agent are pooled into one.
 
     \b
     termarena import tb runs/2026-11-15__10-00-00
+    termarena import tb submission/run-1 submission/run-2 submission/run-3
 
     Trials whose tests came to no result are unscored, also where tb counts them as unresolved.
     """
-    from termarena.runs.importing import read_terminal_bench
+    from termarena.runs.importing import pooled, read_terminal_bench
 
-    _write([read_terminal_bench(folder)], out, json=json)
+    _write([pooled([read_terminal_bench(folder) for folder in folders])], out, json=json)
 
 
 def _write(runs: Sequence[ForeignRun], out: Path | None, *, json: bool) -> None:

@@ -64,8 +64,10 @@ def _print_json(plan: PowerPlan) -> None:
 
 
 def _print(plan: PowerPlan) -> None:
+    from termarena.reports.telling import count
+
     options, variances = plan.options, plan.noise.variances
-    size = f"{options.tasks} tasks, {options.attempts} attempts each"
+    size = f"{count(options.tasks, 'task')}, {count(options.attempts, 'attempt')} each"
     if plan.effect is None:
         print_line(f"{size}: no difference can be found at {options.alpha:g}, however large")
     else:
@@ -76,7 +78,7 @@ def _print(plan: PowerPlan) -> None:
         print_line(f"by attempts: {others}; however many: {_points(plan.floor)}")
     if options.effect is not None:
         needed = "more than ten million" if plan.tasks_needed is None else f"{plan.tasks_needed:,}"
-        print_line(f"for {_points(options.effect)}: {needed} tasks with {options.attempts} attempts each")
+        print_line(f"for {_points(options.effect)}: {needed} tasks, {count(options.attempts, 'attempt')} each")
     say(f"found: in {options.power:.0%} of cases; equal agents are called different in {options.alpha:.0%} at most")
     say(f"noise: {plan.noise.source}; between tasks {variances.between:.3f}, within {variances.within:.3f}")
     if not variances.is_split:

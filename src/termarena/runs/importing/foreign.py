@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from termarena.core.errors import UsageError
 from termarena.runs.config_lock import scrubbed
 from termarena.runs.outcome import failure_mode_of
+from termarena.runs.plan import TrialKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from termarena.runs.config_lock import LockedTask, Origin
     from termarena.runs.outcome import AgentEnd, FailureMode, Fault, Outcome
-    from termarena.runs.plan import TrialKey
     from termarena.runs.result import TrialSummary
 
-__all__ = ["Ended", "ForeignRun", "Judged", "Loose", "Reader", "duration_s", "numbered", "shortened", "utc"]
+__all__ = ["Ended", "ForeignRun", "Judged", "Loose", "Reader", "duration_s", "numbered", "pooled", "shortened", "utc"]
 
 # The public aggregate of 400 trials is 2 MB; one with every parser result of thousands of trials stays below.
 LONGEST_FILE_BYTES: Final = 256 << 20
@@ -80,6 +81,69 @@ class ForeignRun:
     stopped: tuple[TrialKey, ...] = ()
     """Trials that were begun and came to no outcome."""
     timeout_multiplier: float = 1.0
+
+
+def pooled(runs: Sequence[ForeignRun]) -> ForeignRun:
+    """Several runs of one agent as one with more attempts, in the order given; one run is itself.
+
+    Raises UsageError where they are not of one agent, model and dataset, or one is given twice.
+    """
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    _refuse_unlike(runs)
+    trials, stopped, before = [], [], 0
+    for run in runs:
+        trials += [_moved(ended, before) for ended in run.trials]
+        stopped += [TrialKey(key.task_id, key.attempt + before) for key in run.stopped]
+        before += run.attempts
+    tasks = {task.id: task for run in reversed(runs) for task in run.tasks}
+    return replace(
+        first,
+        origin=_pooled_origin(runs),
+        attempts=before,
+        tasks=tuple(tasks[name] for name in sorted(tasks)),
+        trials=tuple(trials),
+        stopped=tuple(stopped),
+    )
+
+
+def _refuse_unlike(runs: Sequence[ForeignRun]) -> None:
+    kinds = sorted({f"{run.agent}, {run.model or 'no model'}, {run.dataset}" for run in runs})
+    if len(kinds) > 1:
+        raise UsageError(
+            f"these are not runs of one agent on one dataset: {'; '.join(kinds)}", hint="import each apart"
+        )
+    paths = [run.origin.path for run in runs]
+    twice = [path for path in paths if paths.count(path) > 1]
+    if twice:
+        raise UsageError(f"{twice[0]} is given twice", hint="give every folder once")
+
+
+def _moved(ended: Ended, attempts: int) -> Ended:
+    return Ended(ended.summary.model_copy(update={"attempt": ended.summary.attempt + attempts}), ended.ended_at)
+
+
+def _pooled_origin(runs: Sequence[ForeignRun]) -> Origin:
+    origins = [run.origin for run in runs]
+    notes = [f"pooled from {len(runs)} runs: {', '.join(origin.name for origin in origins)}"]
+    notes += [note for origin in origins for note in origin.notes]
+    if any(origin.changed_limits != origins[0].changed_limits for origin in origins):
+        notes.append("not all of the runs had the same limits")
+    digests = {(task.id, task.digest) for run in runs for task in run.tasks if task.digest}
+    if len(digests) > len({name for name, _ in digests}):
+        notes.append("not all of the runs had the same versions of the tasks")
+    limits = {name: value for origin in origins for name, value in origin.changed_limits.items()}
+    starts = [origin.started_at for origin in origins if origin.started_at is not None]
+    ends = [origin.finished_at for origin in origins if origin.finished_at is not None]
+    return origins[0].model_copy(
+        update={
+            "started_at": min(starts, default=None),
+            "finished_at": max(ends, default=None),
+            "changed_limits": limits,
+            "notes": tuple(notes),
+        }
+    )
 
 
 @dataclass(slots=True)
