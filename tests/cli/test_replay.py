@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from running import termarena
+from support.fake_trials import FACTS
+from support.folders import harbor
 from support.person import PATIENCE_S, Person
 from termarena.core.run_folder import RunFolder
+from termarena.runs.opening import start_run
+from termarena.runs.plan import RunOptions
 from termarena.sandbox.terminal import CastWriter
+from termarena.tasks import load_task
 
 
 def _cast(path: Path, *events: tuple[float, str], cols: int = 80, version: int = 2) -> Path:
@@ -85,10 +90,12 @@ def test_a_smaller_window_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Two attempts at two tasks, the second of one with a retry."""
+    harbor(tmp_path / "a", task_toml='schema_version = "1.4"\n[task]\nname = "org/fix"\n')
+    tasks = (load_task(tmp_path / "a"), load_task(harbor(tmp_path / "other")), load_task(harbor(tmp_path / "untried")))
     run = RunFolder(tmp_path / "runs" / "2026-01-01-oracle")
+    start_run(RunOptions(attempts=2), tasks, run, FACTS).close()
     for task, attempt, retry in (("org/fix", 1, 0), ("org/fix", 2, 0), ("org/fix", 2, 1), ("other", 1, 0)):
         _cast(run.attempt(task, attempt, retry=retry).cast(), (0.0, f"{task} {attempt} {retry}"))
-    run.journal.write_text("")
     return tmp_path
 
 
@@ -102,6 +109,8 @@ def project(tmp_path: Path) -> Path:
         (["runs/2026-01-01-oracle/trials/other/attempt-1"], "attempt-1"),
         (["2026", "other"], "attempt-1"),
         (["2026/other"], "attempt-1"),
+        (["2026/fix/1"], "attempt-1"),
+        (["2026", "fix"], "attempt-2-retry-1"),
     ],
 )
 def test_trials_are_found_by_run_task_and_attempt(project: Path, words: list[str], expected: str) -> None:
@@ -115,7 +124,8 @@ def test_trials_are_found_by_run_task_and_attempt(project: Path, words: list[str
     [
         (["nothing"], "there is: 2026-01-01-oracle"),
         (["2026-01-01-oracle"], "which task"),
-        (["2026-01-01-oracle/none"], "no task of 2026-01-01-oracle is called none; there is: "),
+        (["2026-01-01-oracle/none"], "no task of 2026-01-01-oracle is called none; there is: org/fix, other, untried"),
+        (["2026-01-01-oracle/untried"], "untried has not been tried"),
         (["2026-01-01-oracle/other/7"], "other has no attempt 7"),
         (["2026-01-01-oracle/other", "--terminal", "2"], "there is: terminal.cast"),
         (["runs/2026-01-01-oracle/journal.jsonl"], "is not an asciicast"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from termarena.core.errors import (
@@ -17,7 +19,9 @@ from termarena.core.errors import (
 from termarena.grading.contract import GradingFault, Verdict
 from termarena.runs.concluding import Conclusion, conclude
 from termarena.runs.faults import blame, is_machinery
-from termarena.runs.outcome import AgentEnd, FailureMode, Fault, Outcome
+
+if TYPE_CHECKING:
+    from termarena.runs.outcome import AgentEnd, FailureMode, Fault, Outcome
 
 SOLVED = Verdict(reward=1.0, graded_in="sealed")
 FAILED = Verdict(reward=0.0, graded_in="sealed")
@@ -66,7 +70,9 @@ def test_a_grader_that_gives_no_number_is_never_a_zero(reason: str) -> None:
 
 def test_an_agent_is_not_given_a_second_chance_because_the_tests_wrote_nonsense() -> None:
     retriable = {reason: conclude("submitted", faulty(reason), None).detail for reason in ("bad_reward", "cannot_run")}
-    assert [reason for reason, detail in retriable.items() if detail is not None and detail.is_retriable] == ["cannot_run"]
+    assert [reason for reason, detail in retriable.items() if detail is not None and detail.is_retriable] == [
+        "cannot_run"
+    ]
 
 
 def test_a_toolchain_that_the_agent_broke_is_its_own_failure() -> None:
@@ -89,7 +95,7 @@ def test_a_toolchain_that_the_agent_broke_is_its_own_failure() -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
 def test_what_ends_a_trial_before_its_verdict_leaves_it_unscored(
-    error: Exception, fault: Fault, is_retriable: bool
+    error: Exception, fault: Fault, *, is_retriable: bool
 ) -> None:
     found = conclude(None, None, blame(error, "prepare"))
     assert (found.outcome, found.agent_end, found.fault) == ("unscored", None, fault)
@@ -122,7 +128,7 @@ def test_an_agent_that_exhausts_its_sandbox_is_unsolved_and_not_an_infra_fault()
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
-def test_a_missing_file_is_the_agents_problem_and_a_missing_sandbox_is_ours(error: Exception, is_ours: bool) -> None:
+def test_a_missing_file_is_the_agents_problem_and_a_missing_sandbox_is_ours(error: Exception, *, is_ours: bool) -> None:
     assert is_machinery(error) is is_ours
 
 

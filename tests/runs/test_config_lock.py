@@ -59,7 +59,7 @@ ENVIRONMENT = {"OPENAI_API_KEY": "sk-0123456789", "SHORT_TOKEN": "abc", "HOME": 
         ("--agent-env=API_KEY=abc=def", "--agent-env=API_KEY=***"),
         ("MY_TOKEN=x", "MY_TOKEN=***"),
         ("--password=a b", "--password=***"),
-        ("x-sk-0123456789-y", "x-***-y"),
+        ("x-sk-0123456789-y", "x-[secret OPENAI_API_KEY]-y"),
         ("https://me:pass@host/dataset", "https://***@host/dataset"),
         ("/home/somebody/tasks", "/home/somebody/tasks"),
         ("abc", "abc"),

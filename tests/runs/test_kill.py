@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,22 +16,36 @@ from support.run_process import begin, with_tests
 from termarena.core.run_folder import RunFolder
 from termarena.runs.reading import read_run
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 ROUNDS = (10, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(2000)]))
+REAL_ROUNDS = (10, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(2000)]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_killed_at_any_moment_a_run_resumes_without_loss_or_doubling(tmp_path: Path, rounds: int) -> None:
-    command = [sys.executable, "-m", "support.kill_rounds", str(tmp_path), str(rounds), "1"]
-    done = subprocess.run(command, env=with_tests(os.environ), capture_output=True, text=True, check=False)  # noqa: S603 - our own program
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
+    seen = _kill("fake", tmp_path, rounds)
     assert seen["kills"] == rounds
     assert seen["interrupted"] > 0
     assert seen["trials"] == seen["runs"] * 24
+
+
+@pytest.mark.slow
+@pytest.mark.needs("user-namespaces")
+@pytest.mark.parametrize("rounds", REAL_ROUNDS)
+def test_killed_with_sandboxes_a_run_resumes_and_nothing_is_left(tmp_path: Path, rounds: int) -> None:
+    seen = _kill("real", tmp_path, rounds)
+    assert seen["kills"] == rounds
+    assert seen["interrupted"] > 0
+    assert seen["solved"] == seen["trials"] == seen["runs"] * 12
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
+def _kill(mode: str, place: Path, rounds: int) -> dict[str, int]:
+    command = [sys.executable, "-m", "support.kill_rounds", mode, str(place), str(rounds), "1"]
+    done = subprocess.run(command, env=with_tests(os.environ), capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, int] = json.loads(done.stdout)
+    return seen
 
 
 @pytest.mark.needs("unshare", "mount", "user-namespaces")
@@ -52,7 +66,8 @@ def test_disk_full_in_the_run_folder_stops_the_run_and_resume_goes_on(tmp_path: 
     assert full["lines"] == full["good_lines"]
     assert 0 < full["finished"] < 40
     assert full["begun"] - full["finished"] <= 4
-    assert resumed == {"reason": "finished", "solved": 40, "again": 40 - full["finished"]}
+    assert (resumed["reason"], resumed["solved"]) == ("finished", 40)
+    assert resumed["again"] == 40 - full["finished"] - resumed["adopted"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -184,17 +184,46 @@ async def test_a_run_killed_before_its_first_line_begins(folder: RunFolder, task
     assert lines_of(folder)[0] == "run_started"
 
 
-async def test_a_truncated_journal_can_be_resumed(folder: RunFolder, tasks: tuple[Task, ...]) -> None:
+async def _cut_before_the_end_of_task_2(folder: RunFolder, tasks: tuple[Task, ...]) -> None:
     with start_run(ONE_AT_A_TIME, tasks, folder, FACTS) as run:
         await execute(run, FakeRunner(), budget=ROOM)
     whole = folder.journal.read_bytes()
-    cut = whole.index(b'"event":"trial_finished"', whole.index(b"task-002"))
-    folder.journal.write_bytes(whole[:cut])
+    folder.journal.write_bytes(whole[: whole.index(b'"event":"trial_finished"', whole.index(b"task-002"))])
+
+
+async def test_a_truncated_journal_can_be_resumed(folder: RunFolder, tasks: tuple[Task, ...]) -> None:
+    await _cut_before_the_end_of_task_2(folder, tasks)
     runner = FakeRunner()
     end = await _resume(folder, runner)
-    assert [key.task_id for key, _ in runner.seen] == ["task-002", "task-003"]
+    assert [key.task_id for key, _ in runner.seen] == ["task-003"]
     assert (end.reason, end.progress.solved) == ("finished", 4)
     names = sorted(path.name for path in (folder.trials / "task-003").iterdir())
+    assert names == ["attempt-1", "attempt-1-interrupted-1"]
+
+
+async def test_a_whole_result_counts_though_the_journal_never_had_it(
+    folder: RunFolder, tasks: tuple[Task, ...]
+) -> None:
+    """Killed, or out of space, between the two: hours of an agent's work are not thrown away."""
+    await _cut_before_the_end_of_task_2(folder, tasks)
+    with open_run(folder) as run:
+        assert [summary.task_id for summary in run.adopted] == ["task-002"]
+    runner = FakeRunner()
+    await _resume(folder, runner)
+    assert [key.task_id for key, _ in runner.seen] == ["task-003"]
+    assert lines_of(folder).count("trial_finished task-002/1/0") == 1
+    assert [path.name for path in (folder.trials / "task-002").iterdir()] == ["attempt-1"]
+
+
+@pytest.mark.parametrize("damage", ["{", '{"kind": "trial-result", "schema_version": 1}', "other"])
+async def test_a_result_that_is_none_does_not(folder: RunFolder, tasks: tuple[Task, ...], damage: str) -> None:
+    await _cut_before_the_end_of_task_2(folder, tasks)
+    of_another = folder.attempt("task-001", 1).result.read_text()
+    folder.attempt("task-002", 1).result.write_text(of_another if damage == "other" else damage)
+    runner = FakeRunner()
+    await _resume(folder, runner)
+    assert [key.task_id for key, _ in runner.seen] == ["task-002", "task-003"]
+    names = sorted(path.name for path in (folder.trials / "task-002").iterdir())
     assert names == ["attempt-1", "attempt-1-interrupted-1"]
 
 

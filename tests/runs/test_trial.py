@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.tasks import PASS_IF_ONE, Made, make_task
+from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from support.trials import try_task
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
 from termarena.runs.recording import read_result
+from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.terminal.cast import read_cast
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ async def test_the_terminal_of_the_agent_is_recorded(bench: Bench) -> None:
     made = Made(files={"solution/solve.sh": "#!/bin/sh\necho 1 >/app/one.txt\n"})
     await bench.run("support.agents:TypesIntoATerminal", made)
     events = read_cast(bench.attempt.cast()).events
-    assert "echo 1" in "".join(event.data for event in events if event.code == "o")
+    assert "echo 1" in "".join(event.text for event in events if event.code == "o")
 
 
 # The deadline.
@@ -80,7 +81,7 @@ async def test_the_terminal_of_the_agent_is_recorded(bench: Bench) -> None:
 
 async def test_work_after_the_deadline_does_not_score(bench: Bench) -> None:
     late = "(sleep 2; echo 1 >/app/one.txt) & sleep 60\n"
-    tests = "#!/bin/sh\nsleep 3\n" + PASS_IF_ONE.removeprefix("#!/bin/sh\n")
+    tests = "#!/bin/sh\nsleep 3\n" + LOOKS_FOR_ONE.removeprefix("#!/bin/sh\n")
     result = await bench.run(bench.script(late), Made(agent_s=1.0, tests=tests))
     assert (result.outcome, result.agent_end, result.failure_mode) == ("unsolved", "timeout", "AGENT_TIMEOUT")
     assert result.clocks["work"].duration_s < 5
@@ -88,7 +89,7 @@ async def test_work_after_the_deadline_does_not_score(bench: Bench) -> None:
 
 async def test_a_daemon_that_finishes_the_job_after_the_deadline_does_not_score(bench: Bench) -> None:
     late = "setsid sh -c 'trap \"\" HUP TERM; sleep 2; echo 1 >/app/one.txt' >/dev/null 2>&1 & sleep 60\n"
-    tests = "#!/bin/sh\nsleep 3\n" + PASS_IF_ONE.removeprefix("#!/bin/sh\n")
+    tests = "#!/bin/sh\nsleep 3\n" + LOOKS_FOR_ONE.removeprefix("#!/bin/sh\n")
     result = await bench.run(bench.script(late), Made(agent_s=1.0, tests=tests))
     assert (result.outcome, result.agent_end) == ("unsolved", "timeout")
 
@@ -125,7 +126,7 @@ def _first_process(lock: Path) -> int | None:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             is_first = re.search(r"^NSpid:.*\s1$", (process / "status").read_text(), re.MULTILINE)
-            if is_first and str(lock) in {os.readlink(fd) for fd in (process / "fd").iterdir()}:
+            if is_first and str(lock) in {str(fd.readlink()) for fd in (process / "fd").iterdir()}:
                 return int(process.name)
         except OSError:
             continue
@@ -135,7 +136,7 @@ def _first_process(lock: Path) -> int | None:
 def _newest(home: Path) -> int | None:
     """Process 1 of the second sandbox: the first one holds the start state."""
     locks = sorted((home / "sandboxes").glob("ta-*/lock"), key=lambda path: path.stat().st_ctime_ns)
-    return _first_process(locks[-1]) if len(locks) == 2 else None  # noqa: PLR2004 - as said
+    return _first_process(locks[-1]) if len(locks) == 2 else None
 
 
 async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ async def test_a_set_up_that_fails_is_the_tasks_fault_and_not_retried(bench: Ben
 
 
 async def test_an_agent_that_eats_all_memory_has_met_its_limit(bench: Bench) -> None:
-    hungry = "python3 -c \"x = bytearray(3 << 30)\"; tail /dev/zero; exit 1\n"
+    hungry = 'python3 -c "x = bytearray(3 << 30)"; tail /dev/zero; exit 1\n'
     result = await bench.run(bench.script(hungry), Made(memory_mb=1024))
     assert (result.outcome, result.agent_end, result.fault) == ("unsolved", "resource_limit", None)
     assert result.metrics["sandbox"]["oom_kills"]
@@ -166,8 +167,9 @@ async def test_an_agent_that_eats_all_memory_has_met_its_limit(bench: Bench) -> 
 # Grading modes.
 
 SERVES = Made(
-    solution="setsid sh -c 'echo $$ >/app/pid; exec sleep 1000' >/dev/null 2>&1 &\nwhile ! [ -s /app/pid ]; do :; done\n",
-    tests='#!/bin/sh\nkill -0 "$(cat /app/pid)" && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt\n',
+    solution="setsid sh -c 'echo $$ >/app/pid; exec sleep 1000' >/dev/null 2>&1 &\n"
+    "while ! [ -s /app/pid ]; do :; done\n",
+    tests='#!/bin/sh\n(kill -0 "$(cat /app/pid)" && echo 1 || echo 0) >/logs/verifier/reward.txt\n',
 )
 
 
@@ -220,11 +222,11 @@ async def test_tests_that_write_nothing_are_unscored(bench: Bench) -> None:
     assert (result.outcome, result.fault) == ("unscored", "test")
 
 
-async def test_a_reward_that_was_there_before_the_end_does_not_count(bench: Bench) -> None:
-    forged = 'mkdir -p /logs/verifier; echo \'{"reward": 1.0}\' >/logs/verifier/reward.json; echo 1 >/logs/verifier/reward.txt\n'
-    for mode in ("auto", "live"):
-        result = await bench.run(bench.script(forged), grading=mode)
-        assert (result.outcome, result.reward) == ("unsolved", 0.0)
+@pytest.mark.parametrize("mode", ["auto", "live"])
+async def test_a_reward_that_was_there_before_the_end_does_not_count(bench: Bench, mode: str) -> None:
+    forged = """mkdir -p /logs/verifier; cd /logs/verifier; echo '{"reward": 1.0}' >reward.json; echo 1 >reward.txt\n"""
+    result = await bench.run(bench.script(forged), grading=mode)
+    assert (result.outcome, result.reward) == ("unsolved", 0.0)
 
 
 async def test_the_agent_sees_neither_tests_nor_solution(bench: Bench) -> None:
@@ -232,7 +234,7 @@ async def test_the_agent_sees_neither_tests_nor_solution(bench: Bench) -> None:
     result = await bench.run(bench.script(look))
     calls = json.loads(bench.attempt.tool_calls.read_text())["calls"]
     assert result.outcome == "unsolved"
-    assert [call["output_bytes"] for call in calls if call["name"] == "exec"] == [0]
+    assert next(call["output_bytes"] for call in calls if call["name"] == "exec") == 0
 
 
 # Records.
@@ -250,8 +252,6 @@ async def test_no_secret_reaches_a_record(bench: Bench, monkeypatch: pytest.Monk
 
 
 async def test_a_cancelled_trial_leaves_nothing_running(bench: Bench) -> None:
-    from termarena.sandbox.namespace import NamespaceDriver
-
     task = make_task(bench.folder / "task", Made(solution="echo 1 >/app/begun; sleep 600\n"))
     running = asyncio.ensure_future(try_task(task, "oracle", bench.attempt.path, home=bench.home))
     await asyncio.wait({running}, timeout=1.0)
@@ -282,9 +282,7 @@ min_reward = 1.0
 
 def _steps(first: str, second: str) -> Made:
     def tests(number: int) -> str:
-        return (
-            f"#!/bin/sh\nif grep -qx {number} /app/{number}.txt; then echo 1; else echo 0; fi >/logs/verifier/reward.txt\n"
-        )
+        return f"#!/bin/sh\n(grep -qx {number} /app/{number}.txt && echo 1 || echo 0) >/logs/verifier/reward.txt\n"
 
     return Made(
         toml=STEPS,
@@ -316,17 +314,13 @@ if grep -qx 1 /app/one.txt && ! [ -e /app/other.txt ] && ! [ -e /usr/local/bin/g
 >/logs/verifier/reward.txt
 """
     made = Made(
-        solution="echo 1 >/app/one.txt; echo x >/app/other.txt; mkdir -p /usr/local/bin; echo exit 0 >/usr/local/bin/grep\n",
+        solution="echo 1 >/app/one.txt; echo x >/app/other.txt\n"
+        "mkdir -p /usr/local/bin; echo exit 0 >/usr/local/bin/grep\n",
         tests=tests,
-        toml='',
+        is_separate=True,
+        artifacts=("/app/one.txt",),
     )
     task = make_task(bench.folder / "task", made)
-    document = bench.folder / "task" / "task.toml"
-    text = document.read_text().replace("[verifier]\n", '[verifier]\nenvironment_mode = "separate"\n')
-    document.write_text('artifacts = ["/app/one.txt"]\n' + text)
-    from termarena.tasks import load_task
-
-    task = load_task(bench.folder / "task")
     result = await try_task(task, "oracle", bench.attempt.path, home=bench.home)
     assert result.verdict is not None
     assert (result.outcome, result.verdict.graded_in) == ("solved", "separate")

@@ -73,8 +73,9 @@ async def _until_full(folder: RunFolder, ballast: Path, runner: FakeRunner, task
 
 async def _resume(folder: RunFolder, runner: FakeRunner) -> dict[str, object]:
     with open_run(folder) as run:
+        adopted = len(run.adopted)
         end = await execute(run, runner, budget=ROOM)
-    return {"reason": end.reason, "solved": end.progress.solved, "again": len(runner.seen)}
+    return {"reason": end.reason, "solved": end.progress.solved, "adopted": adopted, "again": len(runner.seen)}
 
 
 def main() -> None:

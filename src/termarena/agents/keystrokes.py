@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from termarena.agents.contract import AgentTerminal, Workspace
     from termarena.tasks.model import Keystrokes
 
-__all__ = ["key_of", "take_breath", "type_solution"]
+__all__ = ["key_of", "press", "take_breath", "type_solution"]
 
 PACE_S: Final = 0.15
 """How long nothing must come before the next keys. Linux reads a key by the mode the terminal is in when it comes: one
@@ -43,7 +43,7 @@ async def type_solution(terminal: AgentTerminal, keystrokes: Sequence[Keystrokes
         if entry.block and (entry.append_enter or entry.command.endswith(("\r", "\n"))):
             await _type_and_wait(terminal, entry, number)
             continue
-        _type(terminal, entry.command)
+        press(terminal, entry.command)
         if entry.append_enter:
             terminal.send_keys("Enter")
         await take_breath(terminal)
@@ -59,7 +59,8 @@ async def take_breath(terminal: AgentTerminal) -> None:
         await terminal.wait_quiet(PACE_S, timeout_s=2 * PACE_S)
 
 
-def _type(terminal: AgentTerminal, text: str) -> None:
+def press(terminal: AgentTerminal, text: str) -> None:
+    """Send a text as tmux does: as the key that it names, else character by character."""
     key = key_of(text)
     if key is not None:
         terminal.send_keys(key)

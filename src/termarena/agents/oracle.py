@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from termarena import __version__
 from termarena.agents.contract import AgentReport
 from termarena.agents.keystrokes import type_solution
-from termarena.agents.workspace import ANY_SHELL, SCRIPT_FILE
-from termarena.core.errors import NoSolution, WorkspaceClosed
+from termarena.agents.scripts import laid_down, words_for
+from termarena.agents.workspace import ANY_SHELL
+from termarena.core.errors import NoSolution
 from termarena.sandbox.bare import filled_in
 from termarena.sandbox.terminal import TerminalOptions
 
@@ -27,17 +28,6 @@ __all__ = ["Oracle", "make"]
 
 COLS: Final = 160
 ROWS: Final = 40
-# Removes the solution unless a process that it left behind still stands in it or was started from it. The folder comes
-# as a variable: as an argument, this very shell would be such a process.
-CLEAN_UP: Final = """
-for process in /proc/[0-9]*; do
-  [ "$process" = "/proc/$$" ] && continue
-  case "$(cat "$process/cmdline" 2>/dev/null | tr '\\0' ' '; readlink "$process/cwd" 2>/dev/null)" in
-    *"$FOLDER"*) exit 0 ;;
-  esac
-done
-rm -rf "$FOLDER"
-"""
 
 
 class _Place(NamedTuple):
@@ -99,27 +89,17 @@ class Oracle:
         return AgentReport(message=f"the solution ended with status {status}")
 
     async def _run(self, workspace: Workspace, solution: Solution, place: _Place, env: Mapping[str, str]) -> int:
-        entry = await _lay_down(workspace, solution, place)
-        try:
-            if place is _TERMINAL_BENCH_1:
-                async with _terminal(workspace, env) as terminal:
-                    return (await terminal.run(f"bash {entry}", timeout_s=workspace.seconds_left)).exit_status
-            script = solution.files.get(solution.entry or "")
-            has_interpreter = script is not None and script.read(2) == b"#!"
-            words = [entry] if has_interpreter else ["/bin/sh", "-c", SCRIPT_FILE, "sh", entry]
-            return (await workspace.exec(words, env=env)).exit_status
-        finally:
-            with contextlib.suppress(WorkspaceClosed):
-                await workspace.exec(["/bin/sh", "-c", CLEAN_UP], env={"FOLDER": place.folder}, user="root", cwd="/")
-
-
-async def _lay_down(workspace: Workspace, solution: Solution, place: _Place) -> str:
-    """Copy the solution into the sandbox; the path of its script there."""
-    entry = solution.entry or ""
-    with tempfile.TemporaryDirectory(prefix="termarena-solution-") as staged:
-        await asyncio.to_thread(_stage, solution, Path(staged), place)
-        await workspace.put_tree(Path(staged), place.folder)
-    return f"{place.folder}/{place.name or entry}"
+        entry = solution.entry or ""
+        path = f"{place.folder}/{place.name or entry}"
+        with tempfile.TemporaryDirectory(prefix="termarena-solution-") as staged:
+            await asyncio.to_thread(_stage, solution, Path(staged), place)
+            async with laid_down(workspace, Path(staged), place.folder):
+                if place is _TERMINAL_BENCH_1:
+                    async with _terminal(workspace, env) as terminal:
+                        return (await terminal.run(f"bash {path}", timeout_s=workspace.seconds_left)).exit_status
+                script = solution.files.get(entry)
+                words = words_for(path, script.read(2) if script is not None else b"")
+                return (await workspace.exec(words, env=env)).exit_status
 
 
 def _stage(solution: Solution, folder: Path, place: _Place) -> None:

@@ -46,7 +46,7 @@ ALL_TEXT_BYTES: Final = 128 << 20
 MESSAGES_BYTES: Final = 256 << 20
 SCRUB_ROOM: Final = 1 << 14
 """How much more than what is kept is looked at, so that no half of a secret stays at the cut."""
-NOT_COMMANDS: Final = frozenset({"read", "write", "put_tree", "terminal"})
+NOT_COMMANDS: Final = frozenset({"read", "write", "put_tree", "terminal", "person"})
 
 
 class Call:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from termarena.agents.contract import Agent
+    from termarena.agents.human import Seat
     from termarena.tasks.model import Task
 
 __all__ = ["AgentFactory", "AgentKind", "AgentOptions", "AgentRequest", "known_agents", "resolve_agent"]
@@ -29,6 +30,8 @@ class AgentOptions:
     model: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     """Fill in `${NAME}` where a solution's environment asks for it."""
+    seat: Seat | None = None
+    """Where a person sits, for `human`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,34 @@ _AGENTS: Final = (
         "termarena.agents.oracle:make",
     ),
     AgentKind("nop", "reference", "", "does nothing: what passes then is no task", "termarena.agents.nop:make"),
+    AgentKind(
+        "script:PATH",
+        "recorded",
+        "a script of this machine",
+        "runs a script of yours as one command",
+        "termarena.agents.scripts:make",
+    ),
+    AgentKind(
+        "replay:FILE",
+        "recorded",
+        "a recording with input, or a trajectory",
+        "does again what a terminal.cast or a trajectory.json says",
+        "termarena.agents.replay:make",
+    ),
+    AgentKind("human", "person", "termarena play", "you, in your own terminal", "termarena.agents.human:make"),
+    AgentKind("always-right", "baseline", "", "every task counts as solved; nothing is run", ""),
+    AgentKind("always-wrong", "baseline", "", "no task counts as solved; nothing is run", ""),
+    AgentKind("random:SEED", "baseline", "", "a coin for every attempt; nothing is run", ""),
+    AgentKind(
+        "module:Class",
+        "own",
+        "your class, importable from here",
+        "an agent of your own",
+        "termarena.agents.foreign:make",
+    ),
 )
+
+_OWN: Final = _AGENTS[-1]
 
 
 def known_agents() -> tuple[AgentKind, ...]:
@@ -78,14 +108,23 @@ def resolve_agent(word: str, *, task: Task, options: AgentOptions | None = None)
     Raises `NotFound` for an unknown word, `UsageError` for one without what it needs, `NoSolution` for the oracle on a
     task that has none.
     """
-    name, colon, argument = word.partition(":")
-    request = AgentRequest(word, argument, task, options or AgentOptions())
+    kind = _kind_of(word)
+    if not kind.maker:
+        raise UsageError(f"{word!r} is a baseline: the harness answers it, it makes no agent")
+    request = AgentRequest(word, word.partition(":")[2], task, options or AgentOptions())
+    module, _, function = kind.maker.partition(":")
+    made: AgentFactory = getattr(import_module(module), function)(request)
+    return made
+
+
+def _kind_of(word: str) -> AgentKind:
+    name, _, argument = word.partition(":")
     for known in _AGENTS:
         known_name, takes, _ = known.word.partition(":")
-        if known_name == name and known.maker:
-            if bool(takes) != bool(argument) or bool(colon) != bool(takes):
+        if known_name == name and known is not _OWN:
+            if bool(takes) != bool(argument) or (argument == "" and word.endswith(":")):
                 raise UsageError(f"{word!r} is not how this agent is named", hint=f"write --agent {known.word}")
-            module, _, function = known.maker.partition(":")
-            made: AgentFactory = getattr(import_module(module), function)(request)
-            return made
+            return known
+    if _MODULE_CLASS.fullmatch(word):
+        return _OWN
     raise NotFound(f"no agent is called {word!r}", known=tuple(known.word for known in _AGENTS))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from termarena.agents.recording import Recording
     from termarena.core.trajectory import Step
-    from termarena.sandbox.contract import ExecResult, Sandbox, TreeReport
+    from termarena.sandbox.contract import ExecResult, PtyProcess, Sandbox, TreeReport
+    from termarena.sandbox.terminal import CastWriter
 
 __all__ = ["TrialWorkspace"]
 
@@ -152,6 +153,29 @@ class TrialWorkspace:
         opened = RecordedTerminal(self, terminal, life, number=number)
         self._terminals.add(opened)
         return opened
+
+    async def attend(self, person: Callable[[PtyProcess, CastWriter], Awaitable[int]], *, cols: int, rows: int) -> int:
+        """A shell on a terminal that somebody else reads and writes, recorded; the status that they return.
+
+        Not for agents: what is typed is in the recording alone. It is hung up at the end.
+        """
+
+        async def sit() -> int:
+            number, cast = self._recording.new_cast()
+            try:
+                pty = await self._box.open_pty(ANY_SHELL, cols=cols, rows=rows, user=self._user)
+            except BaseException:
+                self._recording.drop_cast(number)
+                raise
+            try:
+                cast.begin(cols, rows)
+                return await person(pty, cast)
+            finally:
+                pty.close()
+                cast.close()
+
+        call = Call("person", {"cols": cols, "rows": rows})
+        return await self.carry_out(call, sit, lambda status: Told(exit_status=status))
 
     async def read(self, path: str) -> bytes:
         """See the contract."""

@@ -136,6 +136,8 @@ def _next(view: RunView, report: Report) -> str:
         return f"termarena resume {run}"
     if report.unscored and any(count_ for fault, count_ in report.by_fault.items() if fault in ("infra", "test")):
         return f"termarena resume {run} --retry-unscored"
+    if report.agent == "human":
+        return f"termarena replay {run} {shlex.quote(report.per_task[0].task_id)}"
     unsolved = next((row for row in report.per_task if row.unsolved), None)
     if unsolved is not None:
         return f"termarena runs logs {run} {shlex.quote(unsolved.task_id)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from termarena.core.run_folder import AttemptFolder, RunFolder
 
@@ -94,7 +94,7 @@ def _attempt_of(run: RunFolder, words: Sequence[str]) -> AttemptFolder:
     task, number = _task_and_number(run, words)
     attempts = attempts_in(run, task)
     if not attempts:
-        raise NotFound(f"no task of {run.id} is called {task}", known=tuple(_tasks_in(run)))
+        raise NotFound(f"{task} has not been tried in {run.id}", hint=f"go on with it: termarena resume {run.path}")
     chosen = [found for found in attempts if number is None or found.attempt == number]
     if not chosen:
         known = tuple(dict.fromkeys(str(found.attempt) for found in attempts))
@@ -103,12 +103,17 @@ def _attempt_of(run: RunFolder, words: Sequence[str]) -> AttemptFolder:
 
 
 def _task_and_number(run: RunFolder, words: Sequence[str]) -> tuple[str, int | None]:
-    """A task's id may itself end in a number: whatever has a folder of its own is a task."""
+    """The task's whole id, and the attempt where one is named. An id may itself end in a number, and is tried first."""
+    from termarena.core.errors import NotFound
+
+    known = _tasks_in(run)
     whole = "/".join(words)
-    task, _, last = whole.rpartition("/")
-    if task and last.isdecimal() and not attempts_in(run, whole):
-        return task, int(last)
-    return whole, None
+    shorter, _, last = whole.rpartition("/")
+    for name, number in ((whole, None), (shorter, int(last) if last.isdecimal() else None)):
+        meant = [task for task in known if name in (task, task.rpartition("/")[2])]
+        if meant and (number is not None or name == whole):
+            return meant[0], number
+    raise NotFound(f"no task of {run.id} is called {whole}", known=tuple(known))
 
 
 def attempts_in(run: RunFolder, task_id: str) -> list[Found]:
@@ -121,9 +126,11 @@ def attempts_in(run: RunFolder, task_id: str) -> list[Found]:
     return sorted(found, key=lambda one: (one.attempt, one.retry))
 
 
-def _tasks_in(run: RunFolder) -> Iterator[str]:
-    if run.trials.is_dir():
-        yield from sorted(folder.name for folder in run.trials.iterdir())
+def _tasks_in(run: RunFolder) -> list[str]:
+    """The ids of a run's tasks."""
+    from termarena.runs.config_lock import read_config_lock
+
+    return [task.id for task in read_config_lock(run).tasks]
 
 
 def _run_at(path: Path) -> Path | None:

@@ -219,11 +219,11 @@ def _problem(broken: BrokenTask) -> str:
 def _version_of(options: RunOptions, meant: Meant) -> str:
     """What the agent calls its version. Raises NotFound or UsageError for a word that names no agent."""
     from termarena import __version__
-    from termarena.agents.baseline import baseline_of
+    from termarena.agents.baseline import is_baseline
     from termarena.agents.registry import AgentOptions, resolve_agent
     from termarena.core.errors import TaskError
 
-    if baseline_of(options.agent) is not None:
+    if is_baseline(options.agent):
         return __version__
     try:
         made = resolve_agent(options.agent, task=meant.tasks[0], options=AgentOptions(model=options.model))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.reports.report import NotRanked, Report, Score, Unscored
 from termarena.reports.tally import Sums, TaskTally, score_of
+from termarena.reports.telling import count
 from termarena.runs.plan import RunOptions
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _not_ranked(lock: ConfigLock, seen: _Seen) -> tuple[NotRanked, ...]:
     if lock.origin is not None:
         found["imported"] = f"the results are those of {lock.origin.tool}, which graded them in its own way"
     if seen.on_host:
-        found["host_root"] = f"{seen.on_host} trials ran on this machine's own /usr, not in the task's image"
+        found["host_root"] = f"{count(seen.on_host, 'trial')} ran on this machine's own /usr, not in the task's image"
     if options.timeout_multiplier != 1:
         found["timeout_multiplier"] = f"the tasks' time limits were multiplied by {options.timeout_multiplier:g}"
     usual_s = RunOptions.model_fields["default_timeout_s"].default

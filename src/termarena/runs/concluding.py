@@ -36,9 +36,7 @@ def conclude(end: AgentEnd | None, verdict: Verdict | None, blame: Blame | None)
     if verdict.fault is not None and verdict.fault.reason != "toolchain_broken_by_agent":
         return _made("unscored", end, "test", _detail(verdict.fault))
     outcome: Outcome = "solved" if verdict.is_pass else "unsolved"
-    mode = failure_mode_of(
-        outcome, end, None, is_tampered=verdict.is_tampered, tests_timed_out=verdict.timed_out
-    )
+    mode = failure_mode_of(outcome, end, None, is_tampered=verdict.is_tampered, tests_timed_out=verdict.timed_out)
     return Conclusion(outcome, end, None, mode, None)
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from termarena import __version__
 from termarena.core.errors import DigestMismatch, NotFound, RunNotWritable, TaskFormatError
 from termarena.core.records import read_record, write_record
+from termarena.core.scrub import Scrubber
 from termarena.runs.journal import now
 from termarena.runs.machine import MachineFacts, machine_facts
 from termarena.runs.plan import RunOptions, TrialKey
@@ -41,7 +42,6 @@ __all__ = [
 
 KIND: Final = "run-config"
 HIDDEN: Final = "***"
-SHORTEST_SECRET: Final = 6
 _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _ASSIGNMENT: Final = re.compile(rf"((?:{_SECRET_NAME.pattern})[^=]*=).+", re.IGNORECASE | re.DOTALL)
 _URL_USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -235,23 +235,16 @@ def check_digests(expected: Mapping[str, str], tasks: Iterable[Task]) -> None:
 
 
 def scrubbed(argv: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """A command line without its secrets: values of variables and options whose name says so, and users in addresses.
-
-    A value that stands in such a variable of the environment is found wherever it appears.
-    """
-    secrets = [
-        value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET
-    ]
+    """A command line without its secrets: what a scrubber knows, values that are given to a name that says so
+    (`--api-key=…`, `TOKEN=…`), and users in addresses."""
+    scrubber = Scrubber.from_environment(environment)
     hidden: list[str] = []
     is_value_due = False
     for word in argv:
-        hidden.append(HIDDEN if is_value_due and not word.startswith("-") else _scrubbed_word(word, secrets))
+        hidden.append(HIDDEN if is_value_due and not word.startswith("-") else _scrubbed_word(word, scrubber))
         is_value_due = word.startswith("-") and "=" not in word and bool(_SECRET_NAME.search(word))
     return tuple(hidden)
 
 
-def _scrubbed_word(word: str, secrets: Sequence[str]) -> str:
-    word = _ASSIGNMENT.sub(rf"\1{HIDDEN}", word)
-    for secret in secrets:
-        word = word.replace(secret, HIDDEN)
-    return _URL_USER.sub(HIDDEN, word)
+def _scrubbed_word(word: str, scrubber: Scrubber) -> str:
+    return _URL_USER.sub(HIDDEN, scrubber.scrub(_ASSIGNMENT.sub(rf"\1{HIDDEN}", word)))

@@ -2,7 +2,7 @@
 
 Every line has `seq` (1, 2, 3 …), `at` (UTC), `event`, the event's own fields, and at its end `crc`, the CRC-32 of all
 that stands before it in the line. A line is written by one call; whatever stands behind the last newline is torn, by a
-kill or a full disk, and is cut off when the journal is next opened for writing. Any other line that is not as it was
+kill or a full disk, and is cut off before the next event is written. Any other line that is not as it was
 written is an error.
 """
 
@@ -109,13 +109,12 @@ class Journal:
     """A journal that is being written; whoever opens it holds the run's lock."""
 
     def __init__(self, path: Path, tail: Tail) -> None:
-        """Open for appending after `tail`; a torn rest behind it is cut off. Raises `RunNotWritable`."""
+        """Open for appending after `tail`; a torn rest behind it goes with the first event. Raises `RunNotWritable`."""
         self._path = path
         self._tail = tail
-        self._is_torn = True
+        self._is_torn = True  # for all that is known
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            self._cut()
         except OSError as error:
             raise self._not_writable(error) from error
 

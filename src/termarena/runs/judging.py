@@ -128,7 +128,9 @@ class Judge:
 
     async def _grade(self, case: Case, box: Sandbox, graded_in: GradedIn) -> Verdict:
         verdict = await self._grader.grade(box, self._job(case), graded_in=graded_in, changes=case.changes)
-        return apply(verdict, case.findings, integrity=self._options.integrity)
+        # What the agent did to its own sandbox is told, and cannot reach a grader that has one of its own.
+        integrity = "report" if graded_in == "separate" else self._options.integrity
+        return apply(verdict, case.findings, integrity=integrity)
 
     def _job(self, case: Case) -> GradingJob:
         return GradingJob(

@@ -16,6 +16,7 @@ from termarena.runs.journal import Journal, Tail
 from termarena.runs.locking import hold
 from termarena.runs.plan import TrialKey, TrialPlan
 from termarena.runs.reading import JOURNAL_VERSION, History, history_of, keep_broken
+from termarena.runs.recording import read_result
 from termarena.runs.retry import may_retry
 from termarena.tasks.dataset import SAMPLES, load_dataset
 from termarena.tasks.load import is_task, load_task
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from termarena.core.run_folder import AttemptFolder, RunFolder
     from termarena.runs.config_lock import ConfigLock, LockedTask, RunFacts
     from termarena.runs.plan import RunOptions
+    from termarena.runs.result import TrialSummary
     from termarena.tasks.model import Task
 
 __all__ = [
@@ -74,6 +76,8 @@ class OpenRun:
     """What is left to do, in the order of the run; empty where nothing is."""
     resume: Resume | None
     """None for a run that begins."""
+    adopted: tuple[TrialSummary, ...] = ()
+    """Trials whose result is whole, though the harness ended before the journal had it: they are not run again."""
     notices: tuple[str, ...] = ()
     """What whoever resumes it should be told."""
     _held: ExitStack = field(default_factory=ExitStack)
@@ -131,7 +135,7 @@ def begin_run(folder: RunFolder, lock: ConfigLock, *, at: str | None = None) -> 
 
 
 def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
-    """Open a run to go on with it. Nothing is changed yet, but that a torn end of the journal is cut off.
+    """Open a run to go on with it; nothing of it is changed before it does.
 
     Only tasks with something left to do are loaded. Raises NotFound where there is no run or a task is gone, UsageError
     for one that was imported, `RunBusy`, `JournalDamaged`, `RunNotWritable`, DigestMismatch for changed tasks, and what
@@ -148,6 +152,7 @@ def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
         stack.enter_context(hold(folder))
         history = history_of(folder.journal)
         keep_broken(history, lock)
+        adopted = tuple(_adopt(folder, history))
         left = {key.task_id for key in lock.trial_keys() if _tries_left(lock, history, key, resume) is not None}
         tasks = tasks_again(lock, left, resume.source or history.source)
         if not resume.allow_changed:
@@ -156,7 +161,7 @@ def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
             check_digests(expected, [task for task in tasks.values() if expected[task.id]])
         journal = stack.enter_context(Journal(folder.journal, history.tail))
         jobs = tuple(_jobs(lock, history, tasks, resume))
-        return OpenRun(folder, lock, history, journal, tasks, jobs, resume, _notices(lock), stack.pop_all())
+        return OpenRun(folder, lock, history, journal, tasks, jobs, resume, adopted, _notices(lock), stack.pop_all())
 
 
 def started(lock: ConfigLock) -> dict[str, object]:
@@ -188,6 +193,18 @@ def make_room(folder: AttemptFolder) -> None:
             path.rename(aside)
         number += 1
     path.mkdir(parents=True)
+
+
+def _adopt(folder: RunFolder, history: History) -> Iterator[TrialSummary]:
+    """Take in what ended and was not said: `result.json` is written last, and whole or not at all."""
+    for key, retry in [*history.open.items()]:
+        attempt = folder.attempt(key.task_id, key.attempt, retry=retry)
+        if attempt.result.is_file():
+            with contextlib.suppress(ValueError):  # not a result: the trial is run again, and its folder is kept
+                summary = read_result(attempt).summary()
+                if (summary.task_id, summary.attempt, summary.retry) == (*key, retry):
+                    history.keep(summary.model_dump())
+                    yield summary
 
 
 def _jobs(lock: ConfigLock, history: History, tasks: Mapping[str, Task], resume: Resume) -> Iterator[Job]:

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from termarena.core.errors import TaskFormatError
 from termarena.core.records import read_record, write_record
 from termarena.core.trajectory import TrajectoryAgent
-from termarena.runs.journal import now
 from termarena.runs.concluding import conclude
+from termarena.runs.journal import now
 from termarena.runs.result import AgentFacts, LimitsUsed, SandboxFacts, StateKept, TrialResult
 from termarena.runs.steps import legs_of
 from termarena.sandbox import Change, FileChanges
@@ -37,9 +37,7 @@ LARGEST_CHANGES: Final = 100_000
 """So many changed paths are listed; the number of all is told."""
 
 
-async def keep_state(
-    snapshot: Snapshot, changes: FileChanges, folder: AttemptFolder, options: RunOptions
-) -> StateKept:
+async def keep_state(snapshot: Snapshot, changes: FileChanges, folder: AttemptFolder, options: RunOptions) -> StateKept:
     """Save the final file state for later gradings, unless that is not wanted or it is too large.
 
     Raises `OSError` when the run folder takes no more.
@@ -52,9 +50,7 @@ async def keep_state(
     return "kept"
 
 
-def write_attempt(
-    folder: AttemptFolder, state: TrialState, record: WorkspaceRecord, scrubber: Scrubber
-) -> TrialResult:
+def write_attempt(folder: AttemptFolder, state: TrialState, record: WorkspaceRecord, scrubber: Scrubber) -> TrialResult:
     """Write everything, secrets scrubbed, and return the result; raises `OSError` when the folder takes no more."""
     metrics = _metrics(state, record)
     result = _result(state, record, metrics)
@@ -173,7 +169,6 @@ def _metrics(state: TrialState, record: WorkspaceRecord) -> dict[str, Any]:
         "phases_s": {name: round(clock.duration_s, 6) for name, clock in state.clocks.items()},
         "build_s": state.start.build_s if state.start else None,
         "sandbox": dataclasses.asdict(state.usage) if state.usage else None,
-        "contention": dataclasses.asdict(state.contention) if state.contention else None,
         "problems": list(record.problems),
     }
 

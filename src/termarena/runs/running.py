@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from termarena import __version__
 from termarena.core.errors import RunNotWritable
+from termarena.core.scrub import Scrubber
 from termarena.runs.engine import TrialStarting
 from termarena.runs.listening import Listener, Progress, Quiet
 from termarena.runs.local import LocalEngine
@@ -92,6 +93,7 @@ class _Execution:
         self._scheduler = Scheduler(budget, most=concurrency or run.lock.options.concurrency)
         self._engine = LocalEngine(runner, run.tasks, run.folder, self._scheduler)
         self._policy = RetryPolicy.of(run.lock.options, seed=run.lock.created_at)
+        self._scrubber = Scrubber.from_environment(os.environ)
         self._tally = _tally_of(run)
         self._stopped_by: str | None = None
         self._trouble: RunNotWritable | None = None
@@ -135,6 +137,8 @@ class _Execution:
 
     def _record_resume(self, resume: Resume) -> None:
         history = self._run.history
+        for summary in self._run.adopted:
+            self._record("trial_finished", self._sayable(summary).model_dump())
         for key, retry in history.open.items():
             self._record("trial_interrupted", {**key._asdict(), "retry": retry})
         locked = {task.id: task.digest for task in self._run.lock.tasks} | history.changed
@@ -185,9 +189,8 @@ class _Execution:
             raise event.error
 
     async def _finished(self, job: Job, result: TrialResult) -> None:
-        summary = result.summary()
-        fields = summary.model_dump() | {"message": summary.message[:LONGEST_MESSAGE]}
-        if not self._record("trial_finished", fields) or not await self._sync():
+        summary = self._sayable(result.summary())
+        if not self._record("trial_finished", summary.model_dump()) or not await self._sync():
             return
         self._tally.retries += job.retry > 0
         retry = self._policy.next(job, summary)
@@ -198,6 +201,11 @@ class _Execution:
         self._tally.retrying.add(job.plan.key)
         self._engine.submit(retry, after_s=wait_s)
         self._listener.trial_retrying(summary, self._tally.progress(), wait_s=wait_s)
+
+    def _sayable(self, summary: TrialSummary) -> TrialSummary:
+        """Without secrets, and short: it goes into the journal and on the screen."""
+        message = self._scrubber.scrub(summary.message)[:LONGEST_MESSAGE]
+        return summary if message == summary.message else summary.model_copy(update={"message": message})
 
     def _settle(self, summary: TrialSummary) -> None:
         self._tally.outcomes[summary.outcome] += 1

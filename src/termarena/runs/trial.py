@@ -23,13 +23,12 @@ from termarena.runs.faults import blame, describe, has_exhausted_resources, is_m
 from termarena.runs.judging import Case, is_live_evidence, under_policy
 from termarena.runs.recording import keep_state, write_attempt
 from termarena.runs.steps import Leg, lay_step, legs_of
-from termarena.sandbox.contention import Contention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from termarena.agents.recording import Recording
     from termarena.agents.contract import Agent, AgentEnd
+    from termarena.agents.recording import Recording
     from termarena.core.run_folder import AttemptFolder
     from termarena.core.scrub import Scrubber
     from termarena.runs.result import TrialResult
@@ -60,13 +59,11 @@ class Trial:
 
     async def run(self) -> TrialResult:
         """Carry it out; raises `CancelledError` once everything of it is gone, `OSError` from the run folder."""
-        began = Contention.begin()
         async with AsyncExitStack() as stack:
             try:
                 await self._carry_out(stack)
             except Exception as error:  # noqa: BLE001 - the trial's boundary: whatever it was becomes a fault
                 self._state.blame = blame(error, self._clocks.current)
-            self._state.contention = began.until_now()
             with self._clocks.phase("record"):
                 await self._keep_state()
         return await self._record()
@@ -116,7 +113,7 @@ class Trial:
             async with timer:
                 self._state.report = await agent.solve(self._brief(leg), workspace)
             self._state.end = self._state.report.end
-        except Exception as error:  # noqa: BLE001 - whatever an agent raises is its end, and its state is still graded
+        except Exception as error:
             if not box.is_alive or is_machinery(error):
                 self._state.usage = await _last_usage(box)
                 self._state.end = "resource_limit" if has_exhausted_resources(self._state.usage) else None
@@ -145,6 +142,8 @@ class Trial:
         state = self._state
         state.usage = await box.usage()
         state.processes_left = len(await box.processes())
+        if state.end == "error" and has_exhausted_resources(state.usage):
+            state.end = "resource_limit"
         end = state.end or "error"
         if not self._is_needed_alive(setting, leg, end):
             await box.seal()
@@ -152,6 +151,8 @@ class Trial:
         if setting.options.grading != "live" or (setting.options.keep_state and leg.is_last):
             state.snapshot = await box.snapshot()
             stack.callback(state.snapshot.close)
+        logs = leg.logs_in(self._folder)
+        logs.parent.mkdir(parents=True, exist_ok=True)
         return Case(
             task=self._task,
             tests=leg.tests,
@@ -164,7 +165,7 @@ class Trial:
             processes_left=state.processes_left,
             agent_end=end,
             output=leg.output_in(self._folder),
-            logs=leg.logs_in(self._folder),
+            logs=logs,
         )
 
     def _is_needed_alive(self, setting: Setting, leg: Leg, end: AgentEnd) -> bool:

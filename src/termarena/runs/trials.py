@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Self
 
-from termarena.agents.baseline import baseline_of
+from termarena.agents.baseline import baseline_of, is_baseline
 from termarena.agents.recording import Recording
 from termarena.agents.registry import AgentOptions, resolve_agent
 from termarena.core.scrub import Scrubber
@@ -35,14 +35,21 @@ class Trials:
     """Carries out trials; see `TrialRunner`. Drivers and start states are shared and end with `aclose`."""
 
     def __init__(
-        self, options: RunOptions, *, home: Path, run_id: str, on_log: Callable[[str], None] | None = None
+        self,
+        options: RunOptions,
+        *,
+        home: Path,
+        run_id: str,
+        on_log: Callable[[str], None] | None = None,
+        agent_options: AgentOptions | None = None,
     ) -> None:
-        """Raises `NotFound` for an agent or a driver that there is not; nothing else is touched."""
+        """`agent_options` say what agents get beyond their word. Raises `UsageError` for a baseline that is none."""
         self._options = options
         self._home = home
         self._run_id = run_id
         self._on_log = on_log
-        self._baseline = baseline_of(options.agent)
+        self._agent_options = agent_options or AgentOptions(model=options.model)
+        self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
         self.scrubber = Scrubber.from_environment(os.environ)
         self._settings: dict[str, Setting] = {}
 
@@ -79,7 +86,7 @@ class Trials:
         return self._settings[driver_name]
 
     def _make_agent(self, task: Task) -> Agent:
-        return resolve_agent(self._options.agent, task=task, options=AgentOptions(model=self._options.model))()
+        return resolve_agent(self._options.agent, task=task, options=self._agent_options)()
 
     async def aclose(self) -> None:
         """End every sandbox and give back every start state."""

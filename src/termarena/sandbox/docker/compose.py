@@ -34,7 +34,7 @@ from termarena.sandbox.docker.composition import rewrite
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.images import inspect_image
 from termarena.sandbox.docker.pinning import load_composition
-from termarena.sandbox.docker.snapshots import DockerSnapshot
+from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, restore
 from termarena.sandbox.docker.sweeping import remove_with
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ STEP: Final = re.compile(r"Step \d+/\d+ : .*")
 
 
 class ComposeSandbox(DockerSandbox):
-    """The main service, with doors to the others."""
+    """The main service, with doors to the others; Compose starts a fork of it from an image."""
 
+    keeps_layers = False
     _others: Mapping[str, DockerSandbox]
 
     def join(self, others: Mapping[str, DockerSandbox]) -> None:
@@ -163,7 +164,7 @@ async def composed(
     sandbox_id = f"ta-{secrets.token_hex(6)}"
     tags = driver.new_labels(sandbox_id, root)
     try:
-        await _up(driver.address, spec, root, tags, snapshot)
+        await _up(driver.address, spec, root, tags, await _image_of(driver, hub, root, tags, snapshot))
         box = await _gather(driver, hub, spec, root, tags)
         try:
             await asyncio.wait_for(_until_healthy(box), HEALTHY_TIMEOUT_S)
@@ -176,9 +177,25 @@ async def composed(
         await asyncio.shield(_remove(driver.address, sandbox_id))
 
 
-async def _up(address: Address, spec: SandboxSpec, root: Root, tags: dict[str, str], snapshot: Snapshot | None) -> None:
+async def _image_of(
+    driver: DockerDriver, hub: Hub, root: Root, tags: dict[str, str], snapshot: Snapshot | None
+) -> str | None:
+    """The image of a snapshot, for the main service; None without one. Raises `ImageError`."""
+    if snapshot is None or isinstance(snapshot, DockerSnapshot):
+        return None if snapshot is None else snapshot.image
+    if not isinstance(snapshot, SavedSnapshot):
+        raise ImageError("snapshot", "was not made by the docker driver")
     path = Path(str(root.path))
-    image = snapshot.image if isinstance(snapshot, DockerSnapshot) else None
+    main = load_composition(path)["services"].get(root.service) or {}
+    base = await inspect_image(hub.engine, str(main.get("image") or "none"))
+    if base is None:
+        raise ImageError(str(path), "does not say which image the snapshot was taken on", hint="prepare it first")
+    own = {**tags, labels.SANDBOX: f"{tags[labels.SANDBOX]}.snapshot"}
+    return (await restore(hub.engine, snapshot, base, address=driver.address, labels=own)).image
+
+
+async def _up(address: Address, spec: SandboxSpec, root: Root, tags: dict[str, str], image: str | None) -> None:
+    path = Path(str(root.path))
     document = rewrite(load_composition(path), spec, service=root.service, tags=tags, source=str(path), image=image)
     env = _environment(address, spec)
     program = await _program(env)
@@ -233,7 +250,9 @@ async def _gather(
     for row in rows:
         service = str(row["Labels"]["com.docker.compose.service"])
         is_main = service == root.service
-        container = Container(hub, str(row["Id"]), sandbox_id, allow_local=driver.allows_local)
+        container = Container(
+            hub, str(row["Id"]), sandbox_id, allow_local=driver.allows_local, has_layers=driver.has_layers
+        )
         image = await inspect_image(hub.engine, str(row["ImageID"]))
         if image is None:
             raise ImageError(str(row["Image"]), "is not on the engine although a service runs it")

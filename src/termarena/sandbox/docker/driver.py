@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -26,7 +27,7 @@ from termarena.sandbox.docker.images import ImageStore, inspect_image
 from termarena.sandbox.docker.pinning import own_user, pin_composition
 from termarena.sandbox.docker.reaper import Reaper
 from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
-from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, load_snapshot, restore
+from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, SavedSnapshot, load_snapshot, restore
 from termarena.sandbox.docker.sweeping import containers_with, remove_with
 from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import Root, SandboxSpec
@@ -91,6 +92,11 @@ class DockerDriver:
     def allows_local(self) -> bool:
         """Whether containers of this machine are touched through the kernel."""
         return self._allow_local
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether the change layers of containers can be read from here."""
+        return self._found.has_layers
 
     @property
     def reaper_pid(self) -> int | None:
@@ -248,27 +254,32 @@ class DockerDriver:
 
     async def _origin(self, hub: Hub, spec: SandboxSpec, base: Image, what: SandboxSpec | Snapshot) -> Origin:
         tags = self.new_labels(f"ta-{secrets.token_hex(6)}", spec.root)
+        plain = Origin(base, base, Rows({}), tags, self.address, scratch=Path(self._harness.home))
         if isinstance(what, SandboxSpec):
-            return Origin(base, base, Rows({}), tags, self.address)
-        if isinstance(what, SavedSnapshot):
-            what = await restore(hub.engine, what, base, address=self.address, labels=tags)
-        if not isinstance(what, DockerSnapshot):
+            return plain
+        if not isinstance(what, DockerSnapshot | LayerSnapshot | SavedSnapshot):
             raise ImageError("snapshot", "was not made by the docker driver")
         if what.base_digest != base.digest:
-            hint = "start it on the engine and image it was taken on"
-            raise ImageError(f"snapshot of {what.taken_in}", "was taken on another image", hint=hint)
+            hint = "start it on an engine that has the image it was taken on"
+            raise ImageError(f"snapshot of {what.taken_in}", "was taken on another image than the one here", hint=hint)
+        if isinstance(what, LayerSnapshot) or (isinstance(what, SavedSnapshot) and self._found.has_layers):
+            return replace(plain, layer=what)
+        if isinstance(what, SavedSnapshot):
+            what = await restore(hub.engine, what, base, address=self.address, labels=tags)
         image = await inspect_image(hub.engine, what.image)
         if image is None:
             raise ImageError(f"snapshot of {what.taken_in}", "has been closed, or its engine has dropped it")
-        return Origin(image, base, what.rows, tags, self.address)
+        return replace(plain, image=image, rows=what.rows)
 
     async def _make(self, hub: Hub, spec: SandboxSpec, origin: Origin) -> DockerSandbox:
         """A ready sandbox, or nothing left of it."""
         sandbox_id = origin.labels[labels.SANDBOX]
         made = await self._create(hub, spec, origin)
-        container = Container(hub, made, sandbox_id, allow_local=self._allow_local)
+        container = Container(hub, made, sandbox_id, allow_local=self._allow_local, has_layers=self._found.has_layers)
         box = DockerSandbox(sandbox_id, spec, container, origin)
         try:
+            if origin.layer is not None:
+                await container.fill(origin.layer)
             await hub.engine.call("POST", f"/containers/{made}/start")
             await container.attend()
             if spec.workdir is not None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BLOCK: Final = 512
 CHUNK: Final = 1 << 20
 OPAQUE: Final = "user.overlay.opaque"
+TRUSTED_OPAQUE: Final = "trusted.overlay.opaque"
+"""The same in a layer of an overlay that root mounted in the usual way; an archive has the other one."""
 HOUSEKEEPING: Final = "user.overlay."
 BENEATH: Final = sc.RESOLVE_NO_SYMLINKS | sc.RESOLVE_IN_ROOT
 MAX_OCTAL_SIZE: Final = 8**11
@@ -195,7 +197,11 @@ class Packer:
                 raise OSError(errno.EFBIG, "the files are larger than allowed", member.name.partition("/")[2])
 
     def _add_file(self, folder_fd: int, name: str, member_name: str) -> None:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
+        try:
+            fd = open_regular(name, folder_fd)
+        except (FileNotFoundError, IsADirectoryError):
+            self.skipped.append(member_name)
+            return
         try:
             member = Member(member_name, "file", os.fstat(fd))
             self._spend(member)
@@ -212,6 +218,21 @@ class Packer:
             os.close(fd)
 
 
+def open_regular(name: str, folder_fd: int) -> int:
+    """Open a regular file of a folder to read it, links not followed; raises `OSError`, IsADirectoryError for others.
+
+    Nothing else is ever opened, not even when the name changes hands meanwhile: merely opening a device can do harm.
+    """
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    place = os.open(name, flags, dir_fd=folder_fd)
+    try:
+        if not stat.S_ISREG(os.fstat(place).st_mode):
+            raise IsADirectoryError(errno.EISDIR, "not a regular file", name)
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(place)
+
+
 def is_whiteout(found: os.stat_result) -> bool:
     """Whether an entry of a change layer says that the name is deleted."""
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
@@ -224,6 +245,8 @@ def attributes_of(fd: int) -> dict[str, bytes]:
         for key in os.listxattr(fd):
             if key == OPAQUE or (key.startswith("user.") and not key.startswith(HOUSEKEEPING)):
                 found[key] = os.getxattr(fd, key)
+            elif key == TRUSTED_OPAQUE:
+                found[OPAQUE] = os.getxattr(fd, key)
     return found
 
 
