@@ -17,14 +17,14 @@ import pytest
 
 from sandbox.support import out
 from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
-from termarena.sandbox import Limits, Root, SandboxSpec
+from termarena.sandbox import Limits, Root, SandboxSpec, Usage
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, ids, images, probe
 from termarena.sandbox.proxy import is_allowed, is_public
 
 GIB = 1 << 30
 V2_FILES = (
     "cgroup.procs", "cgroup.subtree_control", "cgroup.controllers", "memory.max", "memory.swap.max", "memory.events",
-    "pids.max", "cpu.max",
+    "pids.max", "cpu.max", "cgroup.freeze", "cgroup.events",
 )  # fmt: skip
 
 
@@ -65,8 +65,9 @@ def test_second_version_is_prepared(second_version: Path) -> None:
 
 def test_second_version_limits(second_version: Path) -> None:
     host = _find(second_version)
-    made = host.create("termarena-x", Limits(cpus=1.5, memory_bytes=GIB, pids=77))
+    made = host.plan("termarena-x")
     assert made is not None
+    made.make(Limits(cpus=1.5, memory_bytes=GIB, pids=77), owner=None)
     (folder,) = made.folders
     assert folder == second_version / "cg/user.slice/me.scope/termarena-x"
     found = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
@@ -76,8 +77,31 @@ def test_second_version_limits(second_version: Path) -> None:
     (way_in,) = made.open_procs()
     assert Path(f"/proc/self/fd/{way_in}").readlink() == folder / "cgroup.procs"
     os.close(way_in)
+    freezer = made.open_freezer()
+    assert [Path(f"/proc/self/fd/{fd}").readlink().name for fd in freezer] == ["cgroup.freeze", "cgroup.events"]
+    for fd in freezer:
+        os.close(fd)
     made.remove()
     assert not folder.exists()
+
+
+def test_second_version_usage(second_version: Path) -> None:
+    made = _find(second_version).plan("termarena-x")
+    assert made is not None
+    made.make(Limits(), owner=None)
+    (folder,) = made.folders
+    (folder / "memory.events").write_text("oom 2\noom_kill 3\n")
+    (folder / "memory.peak").write_text("12345678\n")
+    (folder / "pids.events").write_text("max 4\n")
+    (folder / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 9\nnr_throttled 7\nthrottled_usec 500000\n")
+    assert made.usage() == Usage(
+        cpu_s=2.5,
+        memory_peak_bytes=12345678,
+        oom_kills=3,
+        pids_limit_hits=4,
+        cpu_throttled_s=0.5,
+        cpu_throttled_periods=7,
+    )
 
 
 def test_second_version_without_delegation(second_version: Path) -> None:
@@ -93,7 +117,7 @@ def test_no_cgroups_at_all(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("")
     host = _find(tmp_path)
     assert (host.version, host.problem) == (None, "no cgroup file system is mounted")
-    assert host.create("x", Limits()) is None
+    assert host.plan("x") is None
 
 
 async def test_cgroup_that_cannot_be_made(sandbox_home: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
     ├── UsageError               the command line, a setting or a name that does not exist (exit status 2)
     │   ├── NotFound             a task, dataset or selection that names nothing (also a LookupError)
     │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
+    │   ├── RunBusy              a run that another process is carrying out
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
@@ -11,6 +12,7 @@
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
     │   ├── SandboxBroken        a running sandbox has ended or does not answer
+    │   ├── SandboxFrozen        a frozen sandbox was asked for something that takes a running one
     │   ├── SandboxFileError     a file operation in a sandbox was refused (also an OSError)
     │   ├── CapabilityMissing    the driver cannot do what the task needs; known before anything starts
     │   ├── ImageError           a root file system, image, archive or snapshot that cannot be used
@@ -19,7 +21,9 @@
     │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
-    │   └── FetchError           a download or a clone failed (also an OSError)
+    │   ├── FetchError           a download or a clone failed (also an OSError)
+    │   ├── JournalDamaged       a line of a run's journal that is not as it was written
+    │   └── RunNotWritable       a run's folder takes no more: its disk is full, or refuses (also an OSError)
     └── AgentError               the agent misbehaved
 
 A wrong answer is not an error: it is a verdict.
@@ -37,12 +41,16 @@ __all__ = [
     "EngineError",
     "FetchError",
     "ImageError",
+    "JournalDamaged",
     "MissingExtra",
     "NoExitStatus",
     "NotFound",
+    "RunBusy",
+    "RunNotWritable",
     "SandboxBroken",
     "SandboxError",
     "SandboxFileError",
+    "SandboxFrozen",
     "SandboxStartError",
     "TaskError",
     "TaskFormatError",
@@ -95,6 +103,19 @@ class MissingExtra(UsageError, ImportError):
             f"{purpose} needs the package {package}, which is not installed", hint=f"pip install 'termarena[{extra}]'"
         )
         self.extra = extra
+
+
+class RunBusy(UsageError):
+    """A run that another process is carrying out; `holder` says who, as far as it is known."""
+
+    def __init__(self, run: str, *, holder: str) -> None:
+        """`holder` is a process and its machine."""
+        super().__init__(
+            f"the run {run} is held by {holder}",
+            hint="wait until that has ended, or end it; whatever ends it, the run can be resumed then",
+        )
+        self.run = run
+        self.holder = holder
 
 
 class TerminalSizeError(UsageError, ValueError):
@@ -155,6 +176,15 @@ class SandboxBroken(SandboxError):
         super().__init__(f"sandbox {sandbox} is gone: {reason}", hint=hint)
         self.sandbox = sandbox
         self.reason = reason
+
+
+class SandboxFrozen(SandboxError):
+    """A frozen sandbox was asked for something that takes a running one: a command, a terminal, a changed file."""
+
+    def __init__(self, sandbox: str) -> None:
+        """`sandbox` is its id."""
+        super().__init__(f"sandbox {sandbox} is frozen", hint="thaw it first")
+        self.sandbox = sandbox
 
 
 class SandboxFileError(SandboxError, OSError):
@@ -248,6 +278,34 @@ class FetchError(SandboxError, OSError):
         """`source` is what was being fetched, without any credential."""
         super().__init__(f"could not fetch {source}: {problem}", hint=hint)
         self.source = source
+
+
+class JournalDamaged(SandboxError):
+    """A line of a run's journal is not as it was written; nothing after it can be trusted."""
+
+    def __init__(self, journal: str, *, line: int, problem: str) -> None:
+        """`line` counts from 1."""
+        super().__init__(
+            f"{journal}: line {line} is damaged: {problem}",
+            hint=f"put back a copy of the file, or keep what stands before the line (head -n {line - 1}) and resume: "
+            "the trials behind it are then run again",
+        )
+        self.journal = journal
+        self.line = line
+        self.problem = problem
+
+
+class RunNotWritable(SandboxError, OSError):
+    """A run's folder takes no more. Nothing was half-written; what has an outcome keeps it."""
+
+    def __init__(self, path: str, *, problem: str, errno: int | None = None) -> None:
+        """`errno` is the kernel's number where there is one."""
+        super().__init__(
+            f"cannot write {path}: {problem}",
+            hint="make space (or give permission), then: termarena resume RUN; only what has no outcome is run again",
+        )
+        self.path = path
+        self.errno = errno
 
 
 class AgentError(TermArenaError):

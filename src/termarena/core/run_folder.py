@@ -28,16 +28,16 @@ def folder_name(task_id: str) -> str:
 class AttemptFolder:
     """One attempt at one task.
 
-        result.json         outcome, verdict, clocks, limits, evidence; its presence means that the attempt ended
-        trajectory.json     ATIF: every step of the agent
-        messages.jsonl      verbatim protocol messages, where there are any
-        tool_calls.json     every call of the workspace: what, when, how long, how it ended
-        terminal.cast       the terminal, as asciicast v2 (terminal-2.cast … for further ones)
-        test_output.txt     what the tests wrote, the first and the last of it
-        metrics.json        commands, tokens, cost, processor time, memory, contention
-        changes.json        what the agent changed in the file system
-        state.snapshot      the captured file state that `regrade` starts from
-        logs/               what the tests left in /logs, capped
+    result.json         outcome, verdict, clocks, limits, evidence; its presence means that the attempt ended
+    trajectory.json     ATIF: every step of the agent
+    messages.jsonl      verbatim protocol messages, where there are any
+    tool_calls.json     every call of the workspace: what, when, how long, how it ended
+    terminal.cast       the terminal, as asciicast v2 (terminal-2.cast … for further ones)
+    test_output.txt     what the tests wrote, the first and the last of it
+    metrics.json        commands, tokens, cost, processor time, memory, contention
+    changes.json        what the agent changed in the file system
+    state.snapshot      the captured file state that `regrade` starts from
+    logs/               what the tests left in /logs, capped
     """
 
     path: Path
@@ -96,12 +96,12 @@ class AttemptFolder:
 class RunFolder:
     """One run.
 
-        config.lock.json                        what was run: task digests, versions, options, machine
-        journal.jsonl                           every event, append-only; the truth
-        report.json, report.md                  derived from the journal, can be made again
-        lock                                    held by the process that runs it
-        trials/<task>/attempt-<n>/              an attempt, as `AttemptFolder` says
-        trials/<task>/attempt-<n>-retry-<m>/    the same attempt again, after it could not be scored
+    config.lock.json                        what was run: task digests, versions, options, machine
+    journal.jsonl                           every event, append-only; the truth
+    report.json, report.md                  derived from the journal, can be made again
+    lock                                    held by the process that runs it
+    trials/<task>/attempt-<n>/              an attempt, as `AttemptFolder` says
+    trials/<task>/attempt-<n>-retry-<m>/    the same attempt again, after it could not be scored
     """
 
     path: Path

@@ -7,12 +7,31 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["GradedIn", "GradingFault", "GradingMode", "IntegrityFinding", "TestResult", "TestState", "Verdict"]
+__all__ = [
+    "FaultReason",
+    "GradedIn",
+    "GradingFault",
+    "GradingMode",
+    "IntegrityFinding",
+    "TestResult",
+    "TestState",
+    "Verdict",
+]
 
 GradingMode = Literal["auto", "sealed", "live", "both"]
 """What a run asks for; `Verdict.graded_in` says what happened."""
 GradedIn = Literal["sealed", "live", "separate", "baseline"]
 TestState = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "unknown"]
+FaultReason = Literal[
+    "no_tests",
+    "tests_changed",
+    "cannot_run",
+    "no_reward",
+    "bad_reward",
+    "nothing_parsed",
+    "sandbox",
+    "toolchain_broken_by_agent",
+]
 SOLVED_AT = 1.0
 
 
@@ -44,10 +63,9 @@ class IntegrityFinding(_Frozen):
 class GradingFault(_Frozen):
     """Why there is no reward; never the agent's zero."""
 
-    reason: Literal[
-        "no_tests", "cannot_run", "no_reward", "bad_reward", "nothing_parsed", "sandbox", "toolchain_broken_by_agent"
-    ]
-    """`toolchain_broken_by_agent` alone counts against the agent: the diff shows that it did it."""
+    reason: FaultReason
+    """`toolchain_broken_by_agent` alone counts against the agent: the diff shows that it did it, or the same tests give
+    a verdict in the start state. `tests_changed`: the files on the host are not those of the task's digest."""
     message: str
 
 
@@ -66,6 +84,9 @@ class Verdict(_Frozen):
     timed_out: bool = False
     """The tests did not end in time: unsolved, since a solution may hang, and flagged."""
     exit_status: int | None = None
+    """Of the tests' own process, as a shell has it."""
+    oom_killed: bool = False
+    """The sandbox's memory limit killed a process while the tests ran."""
     fault: GradingFault | None = None
     output_bytes: int = 0
     """How much the tests wrote; `test_output.txt` holds the first and the last of it."""

@@ -10,7 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from termarena.grading.contract import Verdict
 from termarena.runs.outcome import AgentEnd, FailureMode, Fault, FaultDetail, Outcome, Phase
 
-__all__ = ["AgentFacts", "Clock", "LimitsUsed", "SandboxFacts", "TrialResult", "TrialSummary"]
+__all__ = ["AgentFacts", "Clock", "LimitsUsed", "SandboxFacts", "StateKept", "TrialResult", "TrialSummary"]
+
+StateKept = Literal["kept", "too_large", "not_kept"]
+"""Whether the final file state was captured."""
 
 
 class _Frozen(BaseModel):
@@ -61,7 +64,7 @@ class SandboxFacts(_Frozen):
     """On this machine's own `/usr`: such runs are never ranked."""
     processes_left: int = 0
     """How many processes the agent had running when it was sealed."""
-    state: Literal["kept", "too_large", "not_kept", "failed"] = "not_kept"
+    state: StateKept = "not_kept"
 
 
 class TrialResult(_Frozen):
@@ -116,7 +119,9 @@ class TrialResult(_Frozen):
             output_tokens=self.agent.output_tokens,
             cost_usd=self.agent.cost_usd,
             message=self.fault_detail.message if self.fault_detail is not None else "",
-            is_retriable=self.outcome == "unscored" and self.fault_detail is not None and self.fault_detail.is_retriable,
+            is_retriable=self.outcome == "unscored"
+            and self.fault_detail is not None
+            and self.fault_detail.is_retriable,
         )
 
 

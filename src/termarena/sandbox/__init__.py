@@ -14,6 +14,7 @@ from termarena.sandbox.contract import (
     SandboxRecord,
     Snapshot,
     TreeReport,
+    Usage,
 )
 from termarena.sandbox.spec import Feature, Limits, Network, NetworkMode, Root, SandboxSpec
 
@@ -35,4 +36,5 @@ __all__ = [
     "SandboxSpec",
     "Snapshot",
     "TreeReport",
+    "Usage",
 ]

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import EngineError, SandboxBroken, SandboxFileError
+from termarena.core.errors import EngineError, SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_READ_BYTES,
@@ -19,9 +19,9 @@ from termarena.sandbox.contract import (
     ProcessInfo,
     Snapshot,
     TreeReport,
+    Usage,
 )
 from termarena.sandbox.docker import labels, users
-from termarena.sandbox.docker.census import Everyone
 from termarena.sandbox.docker.changes import Rows, compare, parse_rows
 from termarena.sandbox.docker.execs import Order
 from termarena.sandbox.docker.files import Files
@@ -99,6 +99,8 @@ class DockerSandbox:
         self._check_alive()
         if self._is_sealed:
             raise SandboxBroken(self._id, "it has been sealed")
+        if self.container.is_frozen:
+            raise SandboxFrozen(self._id)
 
     # Commands.
 
@@ -136,10 +138,13 @@ class DockerSandbox:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        tail_bytes: int = 0,
     ) -> ExecResult:
         """See the contract."""
         order = await self._order(argv, user=user, cwd=cwd, env=env)
-        return await self.container.commands.run(order, stdin=stdin, timeout_s=timeout_s, keep_bytes=max_output_bytes)
+        return await self.container.commands.run(
+            order, stdin=stdin, timeout_s=timeout_s, keep_bytes=max_output_bytes, tail_bytes=tail_bytes
+        )
 
     async def open_pty(
         self,
@@ -166,13 +171,27 @@ class DockerSandbox:
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """See the contract."""
         self._check_alive()
-        found = await self.container.census.living()
+        found = await self.container.living()
         return tuple(ProcessInfo(one.pid, one.parent, one.uid, one.state, one.argv) for one in found)
 
     async def kill_processes(self) -> int:
         """See the contract."""
         self._check_alive()
-        return await self.container.census.kill(Everyone())
+        return await self.container.kill_all()
+
+    async def freeze(self) -> None:
+        """See the contract."""
+        self._check_alive()
+        await self.container.freeze()
+
+    async def thaw(self) -> None:
+        """See the contract."""
+        self._check_alive()
+        await self.container.thaw()
+
+    async def usage(self) -> Usage:
+        """See the contract; of several services, the main one's."""
+        return await self.container.usage()
 
     # Files.
 

@@ -39,12 +39,15 @@ class Request:
     json: object = None
     body: bytes | AsyncIterable[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    api: str = API
 
     def head(self) -> bytes:
         """The request line and headers."""
         pairs = {key: _query_value(value) for key, value in self.query.items() if value is not None}
         target = (
-            API + quote(self.path, safe="/:@") + ("?" + urlencode(pairs, errors="surrogateescape") if pairs else "")
+            self.api
+            + quote(self.path, safe="/:@")
+            + ("?" + urlencode(pairs, errors="surrogateescape") if pairs else "")
         )
         lines = [f"{self.method} {target} HTTP/1.1", "Host: docker", *(f"{k}: {v}" for k, v in self.headers.items())]
         if self.json is not None:

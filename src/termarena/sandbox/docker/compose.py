@@ -84,6 +84,18 @@ class ComposeSandbox(DockerSandbox):
             raise SandboxBroken(self.id, error.problem) from error
         return _unwrapped(answer.content)
 
+    async def freeze(self) -> None:
+        """See the contract: every service."""
+        await super().freeze()
+        for other in self._others.values():
+            await other.freeze()
+
+    async def thaw(self) -> None:
+        """See the contract: every service."""
+        for other in self._others.values():
+            await other.thaw()
+        await super().thaw()
+
     async def _stop(self) -> None:
         try:
             for other in self._others.values():

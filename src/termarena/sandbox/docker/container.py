@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import EngineError, SandboxBroken
-from termarena.sandbox.docker.census import InnerCensus, LocalCensus
+from termarena.sandbox.contract import Usage
+from termarena.sandbox.docker.census import Everyone, InnerCensus, LocalCensus
 from termarena.sandbox.docker.execs import Commands
 from termarena.sandbox.docker.files import Files
-from termarena.sandbox.docker.local import find_local
+from termarena.sandbox.docker.local import Seen, find_local, strike
 
 if TYPE_CHECKING:
     from termarena.sandbox.docker.census import Census
@@ -21,6 +24,9 @@ __all__ = ["Container"]
 
 STOP_TIMEOUT_S: Final = 30.0
 GONE: Final = (404, 409)
+AT_ONCE_API: Final = "/v1.41"
+"""Docker 20.10: the first that tells a container's use without measuring over a second."""
+REFUSED: Final = 400
 ROOM: Final = 16
 """Processes beyond the limit that a shell of ours may need when the container is full."""
 
@@ -43,8 +49,12 @@ class Container:
         self.commands = Commands(self)
         self.files = Files(self.engine, container_id, name)
         self.census: Census = InnerCensus(name, self._run_inside, has_keeper=True)
+        self.is_frozen = False
         self._allow_local = allow_local
         self._pids_limit = 0
+        self._own_processes = 2
+        self._has_quota = False
+        self._used = Usage()
         hub.listen(container_id, self._hear)
 
     async def attend(self) -> None:
@@ -57,7 +67,9 @@ class Container:
             self.end(f"its container ended at once: {told['State'].get('Error') or told['State'].get('ExitCode')}")
             raise SandboxBroken(self.name, self.ended.result())
         has_keeper = bool(told["HostConfig"].get("Init"))
+        self._own_processes = 2 if has_keeper else 1
         self._pids_limit = int(told["HostConfig"].get("PidsLimit") or 0)
+        self._has_quota = "size" in (told["HostConfig"].get("StorageOpt") or {})
         self.local = find_local(self.id, int(told["State"]["Pid"])) if self._allow_local else None
         if self.local is not None:
             self.census = LocalCensus(self.local, has_keeper=has_keeper)
@@ -106,8 +118,79 @@ class Container:
         with contextlib.suppress(EngineError):
             await self.engine.call("POST", f"/containers/{self.id}/update", json={"PidsLimit": limit})
 
+    async def freeze(self) -> None:
+        """Pause it; raises `SandboxBroken`."""
+        if not self.is_frozen:
+            self.is_frozen = True
+            await self._ask_to("pause")
+
+    async def thaw(self) -> None:
+        """Let it go on; raises `SandboxBroken`."""
+        if self.is_frozen:
+            await self._ask_to("unpause")
+            self.is_frozen = False
+
+    async def _ask_to(self, action: str) -> None:
+        try:
+            await self.engine.call("POST", f"/containers/{self.id}/{action}")
+        except EngineError as error:
+            raise SandboxBroken(self.name, error.problem) from error
+
+    async def living(self) -> list[Seen]:
+        """Its processes; from afar, those of a frozen container are numbered as the engine's machine does."""
+        if self.is_frozen and self.local is None:
+            query = {"ps_args": "-o pid,ppid,sid,uid,stat,args"}
+            try:
+                told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
+            except EngineError as error:
+                raise SandboxBroken(self.name, error.problem) from error
+            seen = sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
+            return [one for one in seen[self._own_processes :] if one.state not in ("Z", "X")]
+        return await self.census.living()
+
+    async def kill_all(self) -> int:
+        """End every process; a frozen one does not run again before that. How many there were."""
+        if not self.is_frozen:
+            return await self.census.kill(Everyone())
+        if self.local is None:
+            await self.thaw()
+            return await self.census.kill(Everyone())
+        # The engine's freezer may be one in which a signal waits for the end of the frost.
+        count = strike([one.host_pid for one in await self.census.living()], signal.SIGKILL)
+        await self.thaw()
+        return count + await self.census.kill(Everyone())
+
+    async def usage(self) -> Usage:
+        """What it has used; of one that has ended, what was known last."""
+        if self.local is not None:
+            self._take(self.local.usage(has_quota=self._has_quota))
+        elif not self.ended.done():
+            with contextlib.suppress(EngineError):
+                self._take(_from_stats(await self._stats(), oom_kills=self.oom_kills))
+        return self._used
+
+    async def _stats(self) -> dict[str, Any]:
+        """What the engine counts; one that cannot tell at once measures for a second or two."""
+        asked = ("GET", f"/containers/{self.id}/stats")
+        query = {"stream": False, "one-shot": True}
+        try:
+            answer = await self.engine.call(*asked, query=query, api=AT_ONCE_API)
+        except EngineError as error:
+            if error.status != REFUSED:
+                raise
+            answer = await self.engine.call(*asked, query=query)
+        told: dict[str, Any] = answer.json()
+        return told
+
+    def _take(self, found: Usage) -> None:
+        """Keep what is known already: the counters go with the container."""
+        news = {name: value for name, value in asdict(found).items() if value is not None}
+        self._used = replace(self._used, **news)
+
     async def stop(self) -> None:
         """Kill and remove it, without waiting for anything to obey; safe to call again."""
+        if self.local is not None:
+            await self.usage()
         self.end("it has been stopped")
         try:
             await asyncio.wait_for(self._remove(), STOP_TIMEOUT_S)
@@ -121,3 +204,24 @@ class Container:
         except EngineError as error:
             if error.status not in GONE:
                 raise SandboxBroken(self.name, f"could not be removed: {error.problem}") from error
+
+
+def _from_ps(row: list[str]) -> Seen:
+    """A line of `ps` on the engine's machine: the columns that `living` asks for."""
+    pid, parent, session, uid, state, words = row
+    return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, tuple(words.split()))
+
+
+def _from_stats(told: dict[str, Any], *, oom_kills: int) -> Usage:
+    """What an engine tells of a container's use; it counts no refused processes and no disk."""
+    cpu = told.get("cpu_stats") or {}
+    throttling = cpu.get("throttling_data") or {}
+    total = (cpu.get("cpu_usage") or {}).get("total_usage")
+    throttled = throttling.get("throttled_time")
+    return Usage(
+        cpu_s=None if total is None else total / 1e9,
+        memory_peak_bytes=(told.get("memory_stats") or {}).get("max_usage"),
+        oom_kills=oom_kills,
+        cpu_throttled_s=None if throttled is None else throttled / 1e9,
+        cpu_throttled_periods=throttling.get("throttled_periods"),
+    )

@@ -14,7 +14,7 @@ from termarena.core.errors import (
     SandboxBroken,
     SandboxStartError,
 )
-from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
+from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.docker import abilities, labels
 from termarena.sandbox.docker.address import Address, find_address
 from termarena.sandbox.docker.box import DockerSandbox, Origin
@@ -176,13 +176,14 @@ class DockerDriver:
 
     # Starting.
 
-    def start(self, what: SandboxSpec | Snapshot) -> AbstractAsyncContextManager[DockerSandbox]:
+    def start(
+        self, what: SandboxSpec | Snapshot, *, spec: SandboxSpec | None = None
+    ) -> AbstractAsyncContextManager[DockerSandbox]:
         """See the contract."""
-        return self._start(what)
+        return self._start(what, spec_for(what, spec))
 
     @asynccontextmanager
-    async def _start(self, what: SandboxSpec | Snapshot) -> AsyncIterator[DockerSandbox]:
-        spec = what if isinstance(what, SandboxSpec) else what.spec
+    async def _start(self, what: SandboxSpec | Snapshot, spec: SandboxSpec) -> AsyncIterator[DockerSandbox]:
         root = await asyncio.to_thread(self._check, spec)
         async with self.hub() as hub:
             if root.kind == "compose":

@@ -10,10 +10,10 @@ import signal
 import socket
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxFileError
+from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_READ_BYTES,
@@ -23,7 +23,9 @@ from termarena.sandbox.contract import (
     ProcessInfo,
     Snapshot,
     TreeReport,
+    Usage,
 )
+from termarena.sandbox.counters import room_of
 from termarena.sandbox.namespace import trees
 from termarena.sandbox.namespace.answers import check_path, exit_status, raise_refusal, read_and_close, write_and_close
 from termarena.sandbox.namespace.channel import Channel
@@ -82,7 +84,9 @@ class NamespaceSandbox:
         self._env = dict(spec.env)
         self._shared: list[NamespaceSnapshot] = []
         self._is_sealed = False
+        self._is_frozen = False
         self._is_stopped = False
+        self._used = Usage()
 
     @property
     def id(self) -> str:
@@ -120,7 +124,10 @@ class NamespaceSandbox:
             # It must have let go of the pidfd before a stop begins to watch it.
             await asyncio.wait({ended})
         if self._ready.done():
-            return self._ready.result()
+            message = self._ready.result()
+            if self._held.cgroup is not None and not message.get("is_born"):
+                self._held.cgroup.forget_born()
+            return message
         if self._channel.ended is not None:
             raise SandboxBroken(self._id, self._channel.ended)
         raise TimeoutError
@@ -190,6 +197,7 @@ class NamespaceSandbox:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        tail_bytes: int = 0,
     ) -> ExecResult:
         """See the contract."""
         number = self._channel.number()
@@ -207,18 +215,21 @@ class NamespaceSandbox:
         except BaseException:
             pipes.abandon()
             raise
-        out, err, feeder = pipes.attend(stdin, keep_bytes=max_output_bytes)
+        out, err, feeder = pipes.attend(stdin, keep_bytes=max_output_bytes, tail_bytes=tail_bytes)
         try:
             answer = (await self._result(number, future, timeout_s=timeout_s)).message
             raise_refusal(answer, "exec", cwd or argv[0])
             code, number_of_signal = exit_status(answer["status"], timed_out=answer["timed_out"])
+            stdout, stderr = out.finish(), err.finish()
             return ExecResult(
                 exit_status=code,
                 signal=number_of_signal,
-                stdout=out.finish(),
-                stderr=err.finish(),
-                stdout_bytes=out.total_bytes,
-                stderr_bytes=err.total_bytes,
+                stdout=stdout.first(),
+                stderr=stderr.first(),
+                stdout_bytes=stdout.total_bytes,
+                stderr_bytes=stderr.total_bytes,
+                stdout_tail=stdout.last(),
+                stderr_tail=stderr.last(),
                 duration_s=time.monotonic() - started,
                 timed_out=answer["timed_out"],
                 oom_killed=answer["watch_kills"] > 0 or self._oom_kills() > kills_before,
@@ -303,7 +314,42 @@ class NamespaceSandbox:
 
     async def kill_processes(self) -> int:
         """See the contract."""
-        return int((await self._channel.ask({"op": "kill_all"})).message["count"])
+        count = int((await self._channel.ask({"op": "kill_all"})).message["count"])
+        self._is_frozen = False
+        return count
+
+    async def freeze(self) -> None:
+        """See the contract."""
+        if self._is_frozen:
+            return
+        self._is_frozen = True
+        answer = await self._channel.ask({"op": "freeze"})
+        if not answer.message["is_held"]:
+            self._is_frozen = False
+            raise SandboxBroken(self._id, "a process of it cannot be held")
+
+    async def thaw(self) -> None:
+        """See the contract."""
+        if self._is_frozen:
+            await self._channel.ask({"op": "thaw"})
+            self._is_frozen = False
+
+    async def usage(self) -> Usage:
+        """See the contract."""
+        if self._channel.ended is None and not self._is_stopped:
+            with contextlib.suppress(SandboxBroken):
+                told = (await self._channel.ask({"op": "usage"})).message
+                room = room_of(os.statvfs_result(told["disk"]))
+                kills = told["watch_kills"] if self._held.cgroup is None else None
+                self._used = Usage(oom_kills=kills, disk_bytes=room.used_bytes, disk_full=room.is_full)
+        self._count()
+        return self._used
+
+    def _count(self) -> None:
+        """Take over what the cgroups have counted; once they are removed, nothing changes any more."""
+        if self._held.cgroup is not None and not self._is_stopped:
+            counted = self._held.cgroup.usage()
+            self._used = replace(counted, disk_bytes=self._used.disk_bytes, disk_full=self._used.disk_full)
 
     # Files.
 
@@ -331,6 +377,8 @@ class NamespaceSandbox:
             raise SandboxBroken(self._id, self._channel.ended)
         if self._is_sealed:
             raise SandboxBroken(self._id, "it has been sealed")
+        if self._is_frozen:
+            raise SandboxFrozen(self._id)
 
     async def put_tree(self, source: Path, target: str, *, user: str | None = None) -> TreeReport:
         """See the contract."""
@@ -387,6 +435,7 @@ class NamespaceSandbox:
         if not self._is_sealed:
             self._is_sealed = True
             await self._channel.ask({"op": "seal"})
+            self._is_frozen = False
 
     async def snapshot(self) -> NamespaceSnapshot:
         """See the contract."""
@@ -449,6 +498,7 @@ class NamespaceSandbox:
         """See the contract."""
         if self._is_stopped:
             return
+        self._count()
         self._is_stopped = True
         for snapshot in self._shared:
             with contextlib.suppress(SandboxBroken, SandboxFileError):

@@ -1,0 +1,130 @@
+"""One grading in one sandbox: clear the place, lay the tests, run them, read what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from termarena.core.errors import CapabilityMissing, SandboxError, TaskError
+from termarena.grading.contract import GradingFault, IntegrityFinding, TestResult, Verdict
+from termarena.grading.faults import NoVerdict
+from termarena.grading.integrity import blamed
+from termarena.grading.laying import NotClean, Stock, clear, lay
+from termarena.grading.logs import fetch_logs, reward_in
+from termarena.grading.parsers import PARSERS, all_passed, pytest_summary
+from termarena.grading.rewards import primary_reward
+from termarena.grading.running import TestRun, run_tests
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from termarena.grading.contract import GradedIn
+    from termarena.grading.job import GradingJob
+    from termarena.sandbox.contract import FileChanges, Sandbox
+
+__all__ = ["Grader"]
+
+TIMEOUT_STATUS: Final = 124
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a grading came to, gathered step by step."""
+
+    run: TestRun | None = None
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    tests: tuple[TestResult, ...] = ()
+    findings: tuple[IntegrityFinding, ...] = ()
+    fault: GradingFault | None = None
+
+
+class Grader:
+    """Grades states of sandboxes. One serves any number of gradings, also at once."""
+
+    def __init__(self) -> None:
+        """It remembers which tasks' files it has found to be those of their digests."""
+        self._stock = Stock()
+
+    async def grade(
+        self, box: Sandbox, job: GradingJob, *, graded_in: GradedIn, changes: FileChanges | None = None
+    ) -> Verdict:
+        """Run the job's tests in the box and say what they found.
+
+        `box` is a fork with no process of the agent alive, the agent's own (`live`), or a separate grader's. `changes`
+        are what the agent changed, where that is known: they decide whether a grading that could not be done counts
+        against the agent. What the tests wrote goes to `job.output`, what they left in `/logs` to `job.logs`.
+
+        Whatever the tests do, and whatever the agent did to the box, is a verdict. A fault of the host raises
+        `OSError`, what the driver cannot do raises `CapabilityMissing`.
+        """
+        found = _Found()
+        started = time.monotonic()
+        try:
+            await self._grade(box, job, found, graded_in=graded_in)
+        except NoVerdict as stopped:
+            found.fault = stopped.fault
+        except CapabilityMissing:
+            raise
+        except TaskError as error:
+            found.fault = GradingFault(reason="tests_changed", message=error.message)
+        except SandboxError as error:
+            found.fault = GradingFault(reason="sandbox", message=error.message)
+        if found.fault is not None and changes is not None:
+            found.fault = blamed(found.fault, changes)
+        return _verdict(found, graded_in=graded_in, duration_s=time.monotonic() - started)
+
+    async def _grade(self, box: Sandbox, job: GradingJob, found: _Found, *, graded_in: GradedIn) -> None:
+        if job.entry is None:
+            raise NoVerdict("no_tests", "the task has no script that grades")
+        mode = 0o755 if graded_in == "live" else 0o777
+        try:
+            found.findings += await clear(box, tests_too=not job.is_bundled, owner=job.user or "root", mode=mode)
+        except NotClean as error:
+            raise NoVerdict("cannot_run", str(error)) from error
+        await lay(box, self._stock, job)
+        found.run = run = await run_tests(box, job)
+        found.findings += run.findings
+        await asyncio.to_thread(run.output.save, job.output)
+        with tempfile.TemporaryDirectory(prefix="termarena-logs-") as folder:
+            logs = job.logs or Path(folder) / "logs"
+            await fetch_logs(box, logs)
+            _judge(job, found, run, logs / "verifier")
+
+
+def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:
+    """Fill in rewards and tests; raises `NoVerdict` where the tests do not say."""
+    if job.verdict == "reward_file":
+        found.tests = pytest_summary(run.output.text())
+        if not run.timed_out:
+            found.rewards = reward_in(logs)
+    elif job.verdict == "exit_status":
+        found.rewards = {"reward": float(run.exit_status == 0)}
+    else:
+        found.tests = PARSERS[job.verdict](run.output.text())
+        if not found.tests and not run.timed_out:
+            raise NoVerdict("nothing_parsed", f"the output holds no results that the parser {job.verdict} knows")
+        found.rewards = {"reward": float(all_passed(found.tests))}
+
+
+def _verdict(found: _Found, *, graded_in: GradedIn, duration_s: float) -> Verdict:
+    run, fault = found.run, found.fault
+    timed_out = run is not None and (run.timed_out or (run.exit_status == TIMEOUT_STATUS and fault is not None))
+    raw = primary_reward(found.rewards) if found.rewards else None
+    return Verdict(
+        reward=0.0 if timed_out else raw,
+        raw_reward=raw,
+        rewards=found.rewards,
+        graded_in=graded_in,
+        tests=found.tests,
+        findings=found.findings,
+        timed_out=timed_out,
+        exit_status=run.exit_status if run else None,
+        oom_killed=run is not None and run.oom_killed,
+        fault=None if timed_out else fault,
+        output_bytes=run.output.total_bytes if run else 0,
+        duration_s=duration_s,
+    )

@@ -1,0 +1,126 @@
+"""Terminal-Bench 1's parsers: results of tests out of what they printed.
+
+A test's program prints too, so what is found can be forged by it. Everything after the first heading counts, and of two
+states of one test the worse: a forged line can make a verdict worse, never better.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from termarena.grading.contract import TestResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from termarena.grading.contract import TestState
+    from termarena.tasks.model import VerdictSource
+
+__all__ = ["PARSERS", "all_passed", "pytest_summary"]
+
+LONGEST_NAME: Final = 400
+LONGEST_MESSAGE: Final = 1000
+MOST_TESTS: Final = 20_000
+
+_HEADING: Final = re.compile(r"=+\s*short test summary info\s*=+", re.IGNORECASE)
+_LINE: Final = re.compile(r"(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR):?\s+(\S.*)")
+_COUNT: Final = re.compile(r"\[\d+\]\s+(?=\S)")
+_ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_STATES: Final[Mapping[str, TestState]] = {
+    "PASSED": "passed",
+    "FAILED": "failed",
+    "SKIPPED": "skipped",
+    "XFAIL": "xfailed",
+    "XPASS": "xpassed",
+    "ERROR": "error",
+}
+_WORST_FIRST: Final = ("error", "failed", "xpassed", "unknown", "skipped", "xfailed", "passed")
+
+
+def pytest_summary(text: str) -> tuple[TestResult, ...]:
+    """The tests named in pytest's short summary (`-rA`); none where there is no summary."""
+    heading = _HEADING.search(text := _ESCAPES.sub("", text))
+    found: dict[str, TestResult] = {}
+    for line in text[heading.end() :].splitlines() if heading else ():
+        match = _LINE.match(line)
+        result = _result_of(match[1], match[2].strip()) if match else None
+        if result is not None and len(found) < MOST_TESTS:
+            known = found.get(result.name)
+            if known is None or _badness(result) < _badness(known):
+                found[result.name] = result
+    return tuple(found.values())
+
+
+def all_passed(tests: tuple[TestResult, ...]) -> bool:
+    """Whether the tests solve the task: at least one passed, every other one passed too or failed as it was to fail.
+
+    Terminal-Bench counts a skipped test as a pass; here it is none.
+    """
+    states = {test.state for test in tests}
+    return "passed" in states and states <= {"passed", "xfailed"}
+
+
+def _badness(result: TestResult) -> int:
+    return _WORST_FIRST.index(result.state)
+
+
+def _result_of(word: str, rest: str) -> TestResult | None:
+    state = _STATES[word]
+    if state == "skipped":
+        rest = _COUNT.sub("", rest, count=1)
+        name, message = rest, ""
+    else:
+        name, message = _split_message(rest)
+    name = name.split("::", maxsplit=1)[-1][:LONGEST_NAME].strip()
+    return TestResult(name=name, state=state, message=message[:LONGEST_MESSAGE]) if name else None
+
+
+def _split_message(rest: str) -> tuple[str, str]:
+    """A test's name and what pytest says of it; a parameter in brackets may hold the dash that parts them."""
+    at = rest.find(" - ")
+    while at >= 0 and rest.count("[", 0, at) > rest.count("]", 0, at):
+        further = rest.find(" - ", at + 1)
+        if further < 0 and "]" not in rest[at:]:
+            break
+        at = further
+    return (rest, "") if at < 0 else (rest[:at], rest[at + 3 :])
+
+
+def _between_marks(name: str) -> Callable[[str], tuple[TestResult, ...]]:
+    start, end = f"{name} results starts here", f"{name} results ends here"
+
+    def parse(text: str) -> tuple[TestResult, ...]:
+        if start not in text or end not in text:
+            return ()
+        block = text.split(start, 1)[1].rsplit(end, 1)[0].strip()
+        return (_whole("tests", is_passed=block == _EXPECTED.get(name, "PASSED")),)
+
+    return parse
+
+
+_EXPECTED: Final = {"MLEBench": "ALL TESTS PASSED"}
+
+
+def _swelancer(text: str) -> tuple[TestResult, ...]:
+    """Both words at once are a failure: a program can print one, the test's own word is the other."""
+    lower = text.lower()
+    has_failed = "swe lancer failure" in lower
+    has_succeeded = "swe lancer success" in lower or ("user_tool" in lower and "completed" in lower)
+    if not (has_failed or has_succeeded):
+        return ()
+    return (_whole("swelancer_task", is_passed=not has_failed),)
+
+
+def _whole(name: str, *, is_passed: bool) -> TestResult:
+    return TestResult(name=name, state="passed" if is_passed else "failed")
+
+
+PARSERS: Final[Mapping[VerdictSource, Callable[[str], tuple[TestResult, ...]]]] = {
+    "pytest": pytest_summary,
+    "swebench": _between_marks("SWEBench"),
+    "sweperf": _between_marks("SWE-Perf"),
+    "mlebench": _between_marks("MLEBench"),
+    "swelancer": _swelancer,
+}
+"""By the name that `task.yaml` gives them. Each returns no result where the output does not say."""

@@ -1,0 +1,205 @@
+"""`config.lock.json`: what a run measures, with what, and where it was started. Written once, never changed."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from typing import TYPE_CHECKING, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from termarena import __version__
+from termarena.core.errors import DigestMismatch, NotFound, RunNotWritable, TaskFormatError
+from termarena.core.records import read_record, write_record
+from termarena.runs.journal import now
+from termarena.runs.machine import MachineFacts, machine_facts
+from termarena.runs.plan import RunOptions, TrialKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from termarena.core.run_folder import RunFolder
+    from termarena.tasks.model import Task
+
+__all__ = [
+    "ConfigLock",
+    "LockedDataset",
+    "LockedTask",
+    "RunFacts",
+    "Versions",
+    "check_digests",
+    "lock_of",
+    "read_config_lock",
+    "scrubbed",
+    "write_config_lock",
+]
+
+KIND: Final = "run-config"
+HIDDEN: Final = "***"
+SHORTEST_SECRET: Final = 6
+_SECRET_NAME: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_ASSIGNMENT: Final = re.compile(rf"((?:{_SECRET_NAME.pattern})[^=]*=).+", re.IGNORECASE | re.DOTALL)
+_URL_USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class RunFacts(_Frozen):
+    """What the caller knows of a run beyond its options and tasks."""
+
+    agent_name: str
+    agent_version: str
+    driver: str
+    """The driver that was chosen, where the options say `auto`."""
+    driver_version: str | None = None
+    dataset: str
+    """The name that people know the tasks by."""
+    argv: tuple[str, ...] = ()
+    """The command, already `scrubbed`."""
+
+
+class LockedTask(_Frozen):
+    """A task as it was when the run began."""
+
+    id: str
+    digest: str
+    path: str
+    """Where it was loaded from."""
+    format: str
+
+
+class LockedDataset(_Frozen):
+    """All tasks of the run together."""
+
+    name: str
+    digest: str
+    """Over the ids and digests of the tasks that were chosen: equal for two runs of the same tasks."""
+
+
+class Versions(_Frozen):
+    """With what it was run."""
+
+    termarena: str
+    python: str
+    kernel: str
+    agent: str
+    driver: str | None
+
+
+class ConfigLock(_Frozen):
+    """The record. Digests of images are in each `result.json`, since they are known only when a trial has started."""
+
+    created_at: str
+    options: RunOptions
+    agent: str
+    driver: str
+    versions: Versions
+    dataset: LockedDataset
+    tasks: tuple[LockedTask, ...]
+    machine: MachineFacts
+    argv: tuple[str, ...]
+
+    @property
+    def trials(self) -> int:
+        """How many trials the run is made of."""
+        return len(self.tasks) * self.options.attempts
+
+    def trial_keys(self) -> Iterator[TrialKey]:
+        """Every trial of the run, in its order: the first attempt at each task, then the second …"""
+        for attempt in range(1, self.options.attempts + 1):
+            for task in self.tasks:
+                yield TrialKey(task.id, attempt)
+
+
+def lock_of(options: RunOptions, tasks: Sequence[Task], facts: RunFacts) -> ConfigLock:
+    """The lock of a run that begins now; reads every file of the tasks."""
+    locked = tuple(
+        LockedTask(id=task.id, digest=task.digest, path=task.provenance.path, format=task.provenance.format)
+        for task in tasks
+    )
+    return ConfigLock(
+        created_at=now(),
+        options=options,
+        agent=facts.agent_name,
+        driver=facts.driver,
+        versions=Versions(
+            termarena=__version__,
+            python=platform.python_version(),
+            kernel=platform.release(),
+            agent=facts.agent_version,
+            driver=facts.driver_version,
+        ),
+        dataset=LockedDataset(name=facts.dataset, digest=_digest_of_all(locked)),
+        tasks=locked,
+        machine=machine_facts(),
+        argv=facts.argv,
+    )
+
+
+def _digest_of_all(tasks: Iterable[LockedTask]) -> str:
+    lines = sorted(f"{task.id!r} {task.digest}\n" for task in tasks)
+    return f"tasks1:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+
+
+def write_config_lock(folder: RunFolder, lock: ConfigLock) -> None:
+    """Write it, whole and durable. Raises `RunNotWritable`."""
+    try:
+        write_record(folder.config_lock, KIND, lock.model_dump(mode="json"))
+    except OSError as error:
+        raise RunNotWritable(str(folder.config_lock), problem=str(error.strerror), errno=error.errno) from error
+
+
+def read_config_lock(folder: RunFolder) -> ConfigLock:
+    """Raises NotFound where there is no run, TaskFormatError where the file does not hold what it should."""
+    if not folder.config_lock.exists():
+        raise NotFound(
+            f"{folder.path} is no run: it has no {folder.config_lock.name}", hint="list runs with: termarena runs list"
+        )
+    record = read_record(folder.config_lock, KIND)
+    record.pop("schema_version")
+    try:
+        return ConfigLock.model_validate(record)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise TaskFormatError(
+            str(folder.config_lock), field=where, found=repr(first["input"])[:80], expected=first["msg"]
+        ) from error
+
+
+def check_digests(expected: Mapping[str, str], tasks: Iterable[Task]) -> None:
+    """Raises DigestMismatch naming every task that is no longer what the run began with."""
+    changed = tuple(f"task {task.id} has changed" for task in tasks if task.digest != expected[task.id])
+    if changed:
+        raise DigestMismatch(
+            "the run",
+            files=changed,
+            hint="put the files back, name the right dataset with --path, or accept a run of mixed tasks with "
+            "--allow-changed",
+        )
+
+
+def scrubbed(argv: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """A command line without its secrets: values of variables and options whose name says so, and users in addresses.
+
+    A value that stands in such a variable of the environment is found wherever it appears.
+    """
+    secrets = [
+        value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET
+    ]
+    hidden: list[str] = []
+    is_value_due = False
+    for word in argv:
+        hidden.append(HIDDEN if is_value_due and not word.startswith("-") else _scrubbed_word(word, secrets))
+        is_value_due = word.startswith("-") and "=" not in word and bool(_SECRET_NAME.search(word))
+    return tuple(hidden)
+
+
+def _scrubbed_word(word: str, secrets: Sequence[str]) -> str:
+    word = _ASSIGNMENT.sub(rf"\1{HIDDEN}", word)
+    for secret in secrets:
+        word = word.replace(secret, HIDDEN)
+    return _URL_USER.sub(HIDDEN, word)
