@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from termarena.core.errors import CapabilityMissing, SandboxError, TaskError
 from termarena.grading.contract import GradingFault, IntegrityFinding, TestResult, Verdict
 from termarena.grading.faults import NoVerdict
-from termarena.grading.integrity import blamed
+from termarena.grading.integrity import blamed, examine, inspect
+from termarena.grading.job import GradingJob
 from termarena.grading.laying import NotClean, Stock, clear, lay
 from termarena.grading.logs import fetch_logs, reward_in
 from termarena.grading.parsers import PARSERS, all_passed, pytest_summary
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from termarena.grading.contract import GradedIn
-    from termarena.grading.job import GradingJob
     from termarena.sandbox.contract import FileChanges, Sandbox
 
-__all__ = ["Grader"]
+__all__ = ["Grader", "GradingJob"]
 
 TIMEOUT_STATUS: Final = 124
 
@@ -74,7 +74,7 @@ class Grader:
         except SandboxError as error:
             found.fault = GradingFault(reason="sandbox", message=error.message)
         if found.fault is not None and changes is not None:
-            found.fault = blamed(found.fault, changes)
+            found.fault = await _blamed(box, job, found.fault, changes)
         return _verdict(found, graded_in=graded_in, duration_s=time.monotonic() - started)
 
     async def _grade(self, box: Sandbox, job: GradingJob, found: _Found, *, graded_in: GradedIn) -> None:
@@ -93,6 +93,13 @@ class Grader:
             logs = job.logs or Path(folder) / "logs"
             await fetch_logs(box, logs)
             _judge(job, found, run, logs / "verifier")
+
+
+async def _blamed(box: Sandbox, job: GradingJob, fault: GradingFault, changes: FileChanges) -> GradingFault:
+    try:
+        return blamed(fault, await examine(box, changes, job.task))
+    except SandboxError:
+        return blamed(fault, inspect(changes, job.task))
 
 
 def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:

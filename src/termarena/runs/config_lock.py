@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from termarena import __version__
 from termarena.core.errors import DigestMismatch, NotFound, RunNotWritable, TaskFormatError
 from termarena.core.records import read_record, write_record
+from termarena.core.scrub import Scrubber
 from termarena.runs.journal import now
 from termarena.runs.machine import MachineFacts, machine_facts
 from termarena.runs.plan import RunOptions, TrialKey
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from termarena.tasks.model import Task
 
 __all__ = [
+    "BrokenTaskFacts",
     "ConfigLock",
     "LockedDataset",
     "LockedTask",
@@ -37,7 +39,6 @@ __all__ = [
 
 KIND: Final = "run-config"
 HIDDEN: Final = "***"
-SHORTEST_SECRET: Final = 6
 _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _ASSIGNMENT: Final = re.compile(rf"((?:{_SECRET_NAME.pattern})[^=]*=).+", re.IGNORECASE | re.DOTALL)
 _URL_USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -45,6 +46,15 @@ _URL_USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class BrokenTaskFacts(_Frozen):
+    """A folder that claims to be a task and does not load; its trials are unscored, by the task's fault."""
+
+    id: str
+    """The folder's name: what stands in the task is not known."""
+    path: str
+    problem: str
 
 
 class RunFacts(_Frozen):
@@ -59,6 +69,7 @@ class RunFacts(_Frozen):
     """The name that people know the tasks by."""
     argv: tuple[str, ...] = ()
     """The command, already `scrubbed`."""
+    broken: tuple[BrokenTaskFacts, ...] = ()
 
 
 class LockedTask(_Frozen):
@@ -69,6 +80,10 @@ class LockedTask(_Frozen):
     path: str
     """Where it was loaded from."""
     format: str
+    category: str = "unknown"
+    difficulty: str = "unknown"
+    problem: str | None = None
+    """Why it does not load: then there is no digest and no format, and its trials are unscored from the beginning."""
 
 
 class LockedDataset(_Frozen):
@@ -116,10 +131,7 @@ class ConfigLock(_Frozen):
 
 def lock_of(options: RunOptions, tasks: Sequence[Task], facts: RunFacts) -> ConfigLock:
     """The lock of a run that begins now; reads every file of the tasks."""
-    locked = tuple(
-        LockedTask(id=task.id, digest=task.digest, path=task.provenance.path, format=task.provenance.format)
-        for task in tasks
-    )
+    locked = (*map(_locked, tasks), *map(_locked_broken, facts.broken))
     return ConfigLock(
         created_at=now(),
         options=options,
@@ -137,6 +149,21 @@ def lock_of(options: RunOptions, tasks: Sequence[Task], facts: RunFacts) -> Conf
         machine=machine_facts(),
         argv=facts.argv,
     )
+
+
+def _locked(task: Task) -> LockedTask:
+    return LockedTask(
+        id=task.id,
+        digest=task.digest,
+        path=task.provenance.path,
+        format=task.provenance.format,
+        category=task.metadata.category,
+        difficulty=task.metadata.difficulty,
+    )
+
+
+def _locked_broken(broken: BrokenTaskFacts) -> LockedTask:
+    return LockedTask(id=broken.id, digest="", path=broken.path, format="", problem=broken.problem)
 
 
 def _digest_of_all(tasks: Iterable[LockedTask]) -> str:
@@ -183,23 +210,16 @@ def check_digests(expected: Mapping[str, str], tasks: Iterable[Task]) -> None:
 
 
 def scrubbed(argv: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """A command line without its secrets: values of variables and options whose name says so, and users in addresses.
-
-    A value that stands in such a variable of the environment is found wherever it appears.
-    """
-    secrets = [
-        value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET
-    ]
+    """A command line without its secrets: what a scrubber knows, values that are given to a name that says so
+    (`--api-key=…`, `TOKEN=…`), and users in addresses."""
+    scrubber = Scrubber.from_environment(environment)
     hidden: list[str] = []
     is_value_due = False
     for word in argv:
-        hidden.append(HIDDEN if is_value_due and not word.startswith("-") else _scrubbed_word(word, secrets))
+        hidden.append(HIDDEN if is_value_due and not word.startswith("-") else _scrubbed_word(word, scrubber))
         is_value_due = word.startswith("-") and "=" not in word and bool(_SECRET_NAME.search(word))
     return tuple(hidden)
 
 
-def _scrubbed_word(word: str, secrets: Sequence[str]) -> str:
-    word = _ASSIGNMENT.sub(rf"\1{HIDDEN}", word)
-    for secret in secrets:
-        word = word.replace(secret, HIDDEN)
-    return _URL_USER.sub(HIDDEN, word)
+def _scrubbed_word(word: str, scrubber: Scrubber) -> str:
+    return _URL_USER.sub(HIDDEN, scrubber.scrub(_ASSIGNMENT.sub(rf"\1{HIDDEN}", word)))

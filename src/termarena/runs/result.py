@@ -126,7 +126,7 @@ class TrialResult(_Frozen):
 
 
 class TrialSummary(_Frozen):
-    """One trial in the journal's `trial_finished`: enough for every report, so that none opens a hundred thousand files."""
+    """One trial in the journal's `trial_finished`: enough for every report, so that none opens every folder."""
 
     task_id: str
     attempt: int

@@ -45,7 +45,7 @@ class Root(_Frozen):
     path: Path | None = None
     """The folder, the tar archive, the build context with the Dockerfile, or the compose file."""
     image: str | None = None
-    """`image`: its name, with a tag or a digest."""
+    """`image`: its name, with a tag or a digest. `compose`: the main service's, instead of what the file says."""
     dockerfile: str = "Dockerfile"
     """`dockerfile`: its name within the context."""
     service: str = "main"
@@ -56,7 +56,7 @@ class Root(_Frozen):
         needs_path = self.kind not in ("host", "image")
         if (self.path is not None) != needs_path:
             raise ValueError(f"a {self.kind} root {'needs a' if needs_path else 'takes no'} path")
-        if (self.image is not None) != (self.kind == "image"):
+        if (self.image is not None) != (self.kind == "image") and self.kind != "compose":
             raise ValueError(f"a {self.kind} root {'needs' if self.kind == 'image' else 'takes no'} image")
         return self
 

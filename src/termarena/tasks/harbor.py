@@ -129,6 +129,7 @@ class _Folder:
             steps=self._steps(environment, grading),
             reward_strategy=document.multi_step_reward_strategy or "mean",
             artifacts=known.artifacts,
+            integrity_allow=self.ours.integrity_allow,
             trajectory=self._trajectory(""),
             metadata=known.metadata,
             provenance=self._provenance(),

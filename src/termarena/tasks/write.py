@@ -221,6 +221,7 @@ def _extension(task: Task) -> dict[str, Any]:
         "requires": list(bare.requires) if bare else None,
         "setup": bare.setup if bare else None,
         "services": list(task.environment.services) or None,
+        "integrity_allow": list(task.integrity_allow) or None,
         "tests": _tests_extension(task),
         "keystrokes": KEYSTROKES if task.solution and task.solution.keystrokes else None,
         "format": origin if origin != "harbor" else None,

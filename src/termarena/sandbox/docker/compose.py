@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
@@ -33,6 +33,7 @@ from termarena.sandbox.docker.changes import Rows
 from termarena.sandbox.docker.composition import rewrite
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.images import inspect_image
+from termarena.sandbox.docker.pinning import load_composition
 from termarena.sandbox.docker.snapshots import DockerSnapshot
 from termarena.sandbox.docker.sweeping import remove_with
 
@@ -178,7 +179,7 @@ async def composed(
 async def _up(address: Address, spec: SandboxSpec, root: Root, tags: dict[str, str], snapshot: Snapshot | None) -> None:
     path = Path(str(root.path))
     image = snapshot.image if isinstance(snapshot, DockerSnapshot) else None
-    document = rewrite(_load(path), spec, service=root.service, tags=tags, source=str(path), image=image)
+    document = rewrite(load_composition(path), spec, service=root.service, tags=tags, source=str(path), image=image)
     env = _environment(address, spec)
     program = await _program(env)
     with tempfile.TemporaryDirectory(prefix="termarena-compose-") as folder:
@@ -210,24 +211,14 @@ async def _run(command: list[str], env: Mapping[str, str], source: str) -> None:
         raise _up_error(source, said.decode(errors="replace"))
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ImageError(str(path), error.strerror or "cannot be read", hint="check the path") from error
-    except yaml.YAMLError as error:
-        raise ImageError(str(path), f"is not YAML: {error}") from error
-    if not isinstance(document, dict) or not isinstance(document.get("services"), dict):
-        raise ImageError(str(path), "has no services")
-    return document
-
-
 def _up_error(source: str, said: str) -> Exception:
     tail = said.strip()[-TAIL_CHARACTERS:]
     steps = STEP.findall(said)
     last = tail.splitlines()[-1] if tail else "Compose failed without a word"
     if steps and ("non-zero code" in said or "failed to build" in said.lower()):
-        return BuildError(source, last, step=steps[-1], log_tail=tail)
+        return BuildError(
+            source, last, step=steps[-1], log_tail=tail, cause="task" if "non-zero code" in said else None
+        )
     return SandboxStartError(f"{source}: the services did not start: {last}", hint=tail)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.core.errors import (
@@ -14,7 +15,7 @@ from termarena.core.errors import (
     SandboxBroken,
     SandboxStartError,
 )
-from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot, spec_for
+from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.docker import abilities, labels
 from termarena.sandbox.docker.address import Address, find_address
 from termarena.sandbox.docker.box import DockerSandbox, Origin
@@ -22,6 +23,7 @@ from termarena.sandbox.docker.changes import Rows
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.hub import Hub
 from termarena.sandbox.docker.images import ImageStore, inspect_image
+from termarena.sandbox.docker.pinning import own_user, pin_composition
 from termarena.sandbox.docker.reaper import Reaper
 from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
 from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, load_snapshot, restore
@@ -32,7 +34,6 @@ from termarena.sandbox.state import default_home
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from termarena.sandbox.docker.images import Image
     from termarena.sandbox.spec import Limits
@@ -197,7 +198,7 @@ class DockerDriver:
                 ):
                     yield main
                 return
-            base = await self._prepare(hub, root)
+            base = (await self._store.prepare(hub.engine, root)).image
             box = await self._make(hub, spec, await self._origin(hub, spec, base, what))
             try:
                 async with self._timed(box, spec.limits), self._networked(box, spec):
@@ -227,8 +228,19 @@ class DockerDriver:
                 self._opening.pop(loop, None)
                 await asyncio.shield(held.close())
 
-    async def _prepare(self, hub: Hub, root: Root) -> Image:
-        return await self._store.prepare(hub.engine, root)
+    async def prepare(self, spec: SandboxSpec) -> Prepared:
+        """See the contract; the user is the image's own unless the spec names one."""
+        root = await asyncio.to_thread(self._check, spec)
+        try:
+            async with self.hub() as hub:
+                if root.kind == "compose":
+                    return await pin_composition(hub.engine, self._store, spec, home=Path(self._harness.home))
+                ready = await self._store.prepare(hub.engine, root)
+        except EngineError as error:
+            raise _start_error(error) from error
+        image = ready.image
+        pinned = spec.model_copy(update={"root": Root(kind="image", image=image.id), "user": own_user(spec, image)})
+        return Prepared(pinned, image.digest, image.id, was_cached=ready.was_there)
 
     def new_labels(self, sandbox_id: str, root: Root) -> dict[str, str]:
         """For everything of one sandbox."""
