@@ -34,13 +34,10 @@ REPORT = """
 import contextlib, io, json, resource, sys, time
 from termarena.cli.main import main
 start = time.perf_counter()
-sys.argv = ["termarena", "report", sys.argv[1]]
-try:
-    with contextlib.redirect_stdout(io.StringIO()):
-        main()
-except SystemExit as end:
-    if end.code:
-        raise
+with contextlib.redirect_stdout(io.StringIO()):
+    status = main(["report", sys.argv[1]])
+if status:
+    sys.exit(status)
 print(json.dumps({
     "seconds": time.perf_counter() - start,
     "cpu_s": time.process_time(),
