@@ -110,7 +110,7 @@ SERVICE = Made(services=("server",), solution="sleep 600 & echo $! >/app/pid\n",
 @pytest.mark.parametrize(
     ("grading", "made", "graded_in", "aside"), [("auto", SERVICE, "live", "sealed"), ("both", Made(), "sealed", "live")]
 )
-def test_what_counts_has_the_plain_name_and_the_other_grading_is_kept_beside(  # noqa: PLR0913 - a case and its place
+def test_what_counts_has_the_plain_name_and_the_other_grading_is_kept_beside(
     env: dict[str, str], tmp_path: Path, grading: str, made: Made, graded_in: str, aside: str
 ) -> None:
     make_task(tmp_path / "task", made)
