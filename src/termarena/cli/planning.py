@@ -132,10 +132,11 @@ def _limit_s(task: Task, options: RunOptions) -> float:
 
 def _at_once(options: RunOptions, tasks: Sequence[Task]) -> int:
     """How many trials surely run side by side: as many as fit here of the largest."""
-    plans = [plan_of(task, 1) for task in tasks]
+    plans = [plan_of(task, 1, concurrency=options.concurrency) for task in tasks]
     budget = budget_here()
+    most_cpus = max(plan.cpus for plan in plans)
     fitting = min(
-        int(budget.cpus // max(plan.cpus for plan in plans)),
+        int(budget.cpus // most_cpus) if most_cpus else len(plans) * options.attempts,
         budget.memory_mb // max(plan.memory_mb for plan in plans),
         len(plans) * options.attempts,
     )

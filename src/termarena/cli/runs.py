@@ -140,15 +140,17 @@ def _facts(view: RunView, report: Report) -> list[tuple[str, str]]:
         ("dataset", f"{report.dataset}: {count(report.tasks, 'task')}, {count(report.attempts, 'attempt')} each"),
         ("driver", report.driver),
         ("time", f"{history.started_at} to {history.finished_at or 'now'}"),
-        (
-            "machine",
-            f"{machine.cpu_model or 'unknown processor'}, {machine.usable_cpus:g} cpus, {machine.memory_mb} MB",
-        ),
         ("termarena", lock.versions.termarena),
     ]
+    if machine is not None:
+        told = f"{machine.cpu_model or 'unknown processor'}, {machine.usable_cpus:g} cpus, {machine.memory_mb} MB"
+        facts.append(("machine", told))
+    if lock.origin is not None:
+        version = lock.origin.version or "of unknown version"
+        facts.append(("imported", f"from {lock.origin.tool} {version}, {lock.origin.path}"))
     again = {"resumed": history.resumes, "tried again": history.retries, "graded again": history.regrades}
-    told = [f"{what} {number} times" if number > 1 else f"{what} once" for what, number in again.items() if number]
-    return [*facts, ("also", ", ".join(told))] if told else facts
+    rest = [f"{what} {number} times" if number > 1 else f"{what} once" for what, number in again.items() if number]
+    return [*facts, ("also", ", ".join(rest))] if rest else facts
 
 
 def _show_trial(run: str, trial: str, *, json: bool) -> None:

@@ -14,7 +14,7 @@ from termarena.runs.plan import RunOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from termarena.runs.config_lock import LockedTask
+    from termarena.runs.config_lock import ConfigLock, LockedTask
     from termarena.runs.reading import RunView
     from termarena.runs.result import TrialSummary
 
@@ -85,6 +85,7 @@ def build_report(view: RunView) -> Report:
         dataset=lock.dataset.name,
         dataset_digest=lock.dataset.digest,
         driver=lock.driver,
+        imported_from=None if lock.origin is None else lock.origin.tool,
         started_at=history.started_at,
         finished_at=None if score.pending else history.finished_at,
         attempts=lock.options.attempts,
@@ -92,7 +93,7 @@ def build_report(view: RunView) -> Report:
         tampered=seen.tampered,
         pass_at_1=score.accuracy,
         mean_reward=_mean_reward(ordered),
-        not_ranked=_not_ranked(lock.options, seen),
+        not_ranked=_not_ranked(lock, seen),
         totals=seen.sums.totals(),
         by_category=_grouped(ordered, lambda tally: tally.category),
         by_difficulty=_grouped(ordered, lambda tally: tally.difficulty),
@@ -144,8 +145,10 @@ def _mean_reward(tallies: list[TaskTally]) -> float | None:
     return fsum(means) / len(means) if means else None
 
 
-def _not_ranked(options: RunOptions, seen: _Seen) -> tuple[NotRanked, ...]:
-    found = {}
+def _not_ranked(lock: ConfigLock, seen: _Seen) -> tuple[NotRanked, ...]:
+    options, found = lock.options, {}
+    if lock.origin is not None:
+        found["imported"] = f"the results are those of {lock.origin.tool}, which graded them in its own way"
     if seen.on_host:
         found["host_root"] = f"{count(seen.on_host, 'trial')} ran on this machine's own /usr, not in the task's image"
     if options.timeout_multiplier != 1:
@@ -155,6 +158,9 @@ def _not_ranked(options: RunOptions, seen: _Seen) -> tuple[NotRanked, ...]:
         found["changed_limits"] = f"tasks without a limit were given {options.default_timeout_s:g} s, not {usual_s:g} s"
     if options.agent.partition(":")[0] in BASELINES:
         found["baseline"] = f"{options.agent} measures the harness or the tasks, not an agent"
+    if lock.origin is not None and lock.origin.changed_limits:
+        told = ", ".join(f"{name} = {value}" for name, value in lock.origin.changed_limits.items())
+        found["changed_limits"] = f"limits were not those of the tasks: {told}"
     if options.integrity != "enforce":
         found["integrity_not_enforced"] = "critical integrity findings were only reported"
     return tuple(NotRanked(reason=reason, message=message) for reason, message in found.items())

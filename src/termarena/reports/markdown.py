@@ -52,7 +52,9 @@ def as_markdown(report: Report) -> str:
 def _head(report: Report) -> str:
     lines = [f"# {_text(report.agent)} on {_text(report.dataset)}", "", f"**{headline(report)}**", ""]
     lines += [f"- {name}: {_text(value)}" for name, value in _facts(report)]
-    if not report.is_complete:
+    if not report.is_complete and report.imported_from:
+        lines += ["", f"The run was not complete when it was imported from {_text(report.imported_from)}."]
+    elif not report.is_complete:
         lines += ["", f"The run is not complete: go on with `termarena resume {_code(report.run_id)}`."]
     if report.not_ranked:
         lines += ["", "Not to be ranked:", "", *(f"- {_text(one.message)}" for one in report.not_ranked)]
@@ -69,7 +71,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         yield "time", f"{report.started_at} to {report.finished_at or 'now'}"
     yield "mean reward", UNKNOWN if report.mean_reward is None else f"{report.mean_reward:.3f}"
     yield "trials took", f"{duration(totals.duration_s)} together, of which the agent {duration(totals.work_s)}"
-    yield "commands", f"{totals.commands:,}"
+    yield "commands", tokens(totals.commands)
     yield "tokens", f"{tokens(totals.input_tokens)} in, {tokens(totals.output_tokens)} out"
     yield "cost", money(totals.cost_usd)
     if totals.cost_usd is not None and totals.trials_without_cost:

@@ -53,7 +53,7 @@ class Totals(_Frozen):
     """Of all phases of all trials: more than the wall time where trials ran side by side."""
     work_s: float = 0.0
     """The agents' own time."""
-    commands: int = 0
+    commands: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
@@ -87,7 +87,7 @@ class TaskRow:
     tests_total: int
     duration_s: float
     work_s: float
-    commands: int
+    commands: int | None
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
@@ -107,7 +107,8 @@ class NotRanked(_Frozen):
     """Why this run's accuracy is not to be put beside others."""
 
     reason: str
-    """Stable id: `host_root`, `timeout_multiplier`, `changed_limits`, `baseline`, `integrity_not_enforced`."""
+    """Stable id: `host_root`, `timeout_multiplier`, `changed_limits`, `baseline`,
+    `integrity_not_enforced`, `imported`."""
     message: str
 
 
@@ -122,6 +123,8 @@ class Report(Score):
     dataset_digest: str
     """Equal for two runs of the same tasks."""
     driver: str
+    imported_from: str | None = None
+    """Another harness, where that carried the run out."""
     started_at: str | None = None
     finished_at: str | None = None
     """None while trials are pending."""

@@ -23,7 +23,8 @@ class Sums:
     def __init__(self) -> None:
         """Nothing yet."""
         self.duration_s = self.work_s = 0.0
-        self.commands = self.unpriced = self.untold = 0
+        self.unpriced = self.untold = 0
+        self.commands: int | None = None
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.cost_usd: float | None = None
@@ -32,9 +33,10 @@ class Sums:
         """One more trial."""
         self.duration_s += trial.duration_s
         self.work_s += trial.work_s or 0.0
-        self.commands += trial.commands
         self.untold += trial.input_tokens is None or trial.output_tokens is None
         self.unpriced += trial.cost_usd is None
+        if trial.commands is not None:
+            self.commands = (self.commands or 0) + trial.commands
         if trial.input_tokens is not None:
             self.input_tokens = (self.input_tokens or 0) + trial.input_tokens
         if trial.output_tokens is not None:

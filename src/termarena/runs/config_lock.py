@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from termarena import __version__
 from termarena.core.errors import DigestMismatch, NotFound, RunNotWritable, TaskFormatError
@@ -18,7 +19,7 @@ from termarena.runs.machine import MachineFacts, machine_facts
 from termarena.runs.plan import RunOptions, TrialKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from termarena.core.run_folder import RunFolder
     from termarena.tasks.model import Task
@@ -28,9 +29,11 @@ __all__ = [
     "ConfigLock",
     "LockedDataset",
     "LockedTask",
+    "Origin",
     "RunFacts",
     "Versions",
     "check_digests",
+    "digest_of_all",
     "lock_of",
     "read_config_lock",
     "scrubbed",
@@ -104,6 +107,24 @@ class Versions(_Frozen):
     driver: str | None
 
 
+class Origin(_Frozen):
+    """Where the results of a run came from that another tool carried out."""
+
+    tool: Literal["harbor", "terminal-bench"]
+    version: str | None
+    name: str
+    """What the tool calls the run."""
+    path: str
+    """The folder that was read."""
+    started_at: str | None = None
+    finished_at: str | None = None
+    """UTC; None where the folder does not say, or says it without a time zone."""
+    changed_limits: Mapping[str, str] = Field(default_factory=dict)
+    """Limits that were set for the run, in the tool's own words, instead of those of the tasks."""
+    notes: tuple[str, ...] = ()
+    """What could not be read, or not be told for certain."""
+
+
 class ConfigLock(_Frozen):
     """The record. Digests of images are in each `result.json`, since they are known only when a trial has started."""
 
@@ -114,8 +135,11 @@ class ConfigLock(_Frozen):
     versions: Versions
     dataset: LockedDataset
     tasks: tuple[LockedTask, ...]
-    machine: MachineFacts
+    machine: MachineFacts | None
+    """None for results that were imported: whoever made them did not say."""
     argv: tuple[str, ...]
+    origin: Origin | None = None
+    """None for a run of our own; what has an origin can be read and compared, and neither resumed nor regraded."""
 
     @property
     def trials(self) -> int:
@@ -144,7 +168,7 @@ def lock_of(options: RunOptions, tasks: Sequence[Task], facts: RunFacts) -> Conf
             agent=facts.agent_version,
             driver=facts.driver_version,
         ),
-        dataset=LockedDataset(name=facts.dataset, digest=_digest_of_all(locked)),
+        dataset=LockedDataset(name=facts.dataset, digest=digest_of_all(locked)),
         tasks=locked,
         machine=machine_facts(),
         argv=facts.argv,
@@ -166,7 +190,8 @@ def _locked_broken(broken: BrokenTaskFacts) -> LockedTask:
     return LockedTask(id=broken.id, digest="", path=broken.path, format="", problem=broken.problem)
 
 
-def _digest_of_all(tasks: Iterable[LockedTask]) -> str:
+def digest_of_all(tasks: Iterable[LockedTask]) -> str:
+    """What `LockedDataset.digest` is."""
     lines = sorted(f"{task.id!r} {task.digest}\n" for task in tasks)
     return f"tasks1:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 

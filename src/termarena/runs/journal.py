@@ -126,12 +126,14 @@ class Journal:
         """Close it."""
         self.close()
 
-    def append(self, event: EventName, fields: Mapping[str, object] | None = None) -> None:
+    def append(self, event: EventName, fields: Mapping[str, object] | None = None, *, at: str | None = None) -> None:
         """Write one event, whole or not at all. Raises `RunNotWritable`; then the journal is as it was before.
+
+        `at` is when it happened, where that was not now.
 
         It is in the kernel's hands then and survives this process; `sync` makes it survive the machine.
         """
-        line = _encode({"seq": self._tail.seq + 1, "at": now(), "event": event, **(fields or {})})
+        line = _encode({"seq": self._tail.seq + 1, "at": at or now(), "event": event, **(fields or {})})
         try:
             self._cut()
             self._write(line)

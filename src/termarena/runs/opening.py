@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
@@ -12,7 +12,7 @@ from termarena import __version__
 from termarena.core.errors import NotFound, RunNotWritable, TaskError, UsageError
 from termarena.runs.config_lock import check_digests, lock_of, read_config_lock, write_config_lock
 from termarena.runs.engine import Job
-from termarena.runs.journal import Journal
+from termarena.runs.journal import Journal, Tail
 from termarena.runs.locking import hold
 from termarena.runs.plan import TrialKey, TrialPlan
 from termarena.runs.reading import JOURNAL_VERSION, History, history_of, keep_broken
@@ -31,7 +31,17 @@ if TYPE_CHECKING:
     from termarena.runs.result import TrialSummary
     from termarena.tasks.model import Task
 
-__all__ = ["OpenRun", "Resume", "make_room", "open_run", "plan_of", "start_run", "started", "tasks_again"]
+__all__ = [
+    "OpenRun",
+    "Resume",
+    "begin_run",
+    "make_room",
+    "open_run",
+    "plan_of",
+    "start_run",
+    "started",
+    "tasks_again",
+]
 
 # Of a task that asks for nothing: what most tasks that do ask, ask for.
 DEFAULT_CPUS: Final = 1.0
@@ -99,29 +109,45 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
     _refuse_bad_choice(tasks)
     lock = lock_of(options, tasks, facts)
     with ExitStack() as stack:
-        _make(folder)
-        stack.enter_context(hold(folder))
-        _refuse_used(folder)
-        write_config_lock(folder, lock)
+        journal = stack.enter_context(begin_run(folder, lock))
         history = History()
-        journal = stack.enter_context(Journal(folder.journal, history.tail))
-        journal.append("run_started", started(lock))
-        journal.sync()
-        _make_durable(folder.path)
         keep_broken(history, lock)
         by_id = {task.id: task for task in tasks}
         jobs = tuple(_jobs(lock, history, by_id, Resume()))
         return OpenRun(folder, lock, history, journal, by_id, jobs, None, _held=stack.pop_all())
 
 
+@contextmanager
+def begin_run(folder: RunFolder, lock: ConfigLock, *, at: str | None = None) -> Iterator[Journal]:
+    """Hold a new run for the length of the block; its lock and the first line of its journal, of `at`, are durable.
+
+    Raises UsageError where the folder is not empty, `RunBusy`, `RunNotWritable`.
+    """
+    _make(folder)
+    with hold(folder):
+        _refuse_used(folder)
+        write_config_lock(folder, lock)
+        with Journal(folder.journal, Tail()) as journal:
+            journal.append("run_started", started(lock), at=at)
+            journal.sync()
+            _make_durable(folder.path)
+            yield journal
+
+
 def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
     """Open a run to go on with it; nothing of it is changed before it does.
 
-    Only tasks with something left to do are loaded. Raises NotFound where there is no run or a task is gone, `RunBusy`,
-    `JournalDamaged`, `RunNotWritable`, DigestMismatch for changed tasks, and what loading them raises.
+    Only tasks with something left to do are loaded. Raises NotFound where there is no run or a task is gone, UsageError
+    for one that was imported, `RunBusy`, `JournalDamaged`, `RunNotWritable`, DigestMismatch for changed tasks, and what
+    loading them raises.
     """
     resume = resume or Resume()
     lock = read_config_lock(folder)
+    if lock.origin is not None:
+        raise UsageError(
+            f"{folder.path} was imported from {lock.origin.tool} and cannot be carried on here",
+            hint=f"go on with it in {lock.origin.tool}, and import it again into a new folder",
+        )
     with ExitStack() as stack:
         stack.enter_context(hold(folder))
         history = history_of(folder.journal)
@@ -143,13 +169,17 @@ def started(lock: ConfigLock) -> dict[str, object]:
     return {"journal_version": JOURNAL_VERSION, "termarena": __version__, "trials": lock.trials}
 
 
-def plan_of(task: Task, attempt: int) -> TrialPlan:
-    """The plan of one attempt at a task."""
+def plan_of(task: Task, attempt: int, *, concurrency: int | None = None) -> TrialPlan:
+    """The plan of one attempt at a task.
+
+    A task that asks for no processors counts as one that asks for one, unless the run says itself how many trials it
+    wants at once: most of them wait for a model most of the time.
+    """
     environment = task.environment
     return TrialPlan(
         key=TrialKey(task.id, attempt),
         task_digest=task.digest,
-        cpus=environment.cpus or DEFAULT_CPUS,
+        cpus=environment.cpus or (DEFAULT_CPUS if concurrency is None else 0.0),
         memory_mb=environment.memory_mb or DEFAULT_MEMORY_MB,
     )
 
@@ -185,7 +215,8 @@ def _jobs(lock: ConfigLock, history: History, tasks: Mapping[str, Task], resume:
     for order, key in enumerate(lock.trial_keys()):
         tries = _tries_left(lock, history, key, resume)
         if tries is not None and key.task_id in tasks:
-            yield Job(plan_of(tasks[key.task_id], key.attempt), order, tries.start, tries.stop - 1)
+            plan = plan_of(tasks[key.task_id], key.attempt, concurrency=resume.concurrency or lock.options.concurrency)
+            yield Job(plan, order, tries.start, tries.stop - 1)
 
 
 def _tries_left(lock: ConfigLock, history: History, key: TrialKey, resume: Resume) -> range | None:

@@ -144,7 +144,8 @@ class TrialSummary(_Frozen):
     tests_total: int = 0
     duration_s: float = 0.0
     work_s: float | None = None
-    commands: int = 0
+    commands: int | None = 0
+    """None is unknown: other harnesses do not count them."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None

@@ -83,11 +83,22 @@ def compare_paired(
         ahead=sum(one > 0 for one in exact),
         behind=sum(one < 0 for one in exact),
         standard_error=error,
-        interval=clustered_interval(effect, error, tasks=len(exact), confidence=confidence),
+        interval=_interval(effect, error, first, second, confidence=confidence),
         rerun_error=_rerun_error(first, second),
         unpaired_error=_unpaired_error(first, second),
         test=flip_test(exact, samples=samples, seed=seed),
     )
+
+
+def _interval(
+    effect: float, error: float | None, first: Scores, second: Scores, *, confidence: float
+) -> Interval | None:
+    """Student's, no wider than two shares can differ where all scores are shares."""
+    found = clustered_interval(effect, error, tasks=len(first), confidence=confidence)
+    is_share = all(0 <= score <= 1 for scores in (first, second) for row in scores for score in row)
+    if found is None or not is_share:
+        return found
+    return Interval(max(found.low, -1.0), min(found.high, 1.0), confidence)
 
 
 def pair_word(effect: float, p: float, *, alpha: float = ALPHA) -> PairWord:
