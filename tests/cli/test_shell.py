@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from running import termarena
+from support.folders import harbor
 from support.person import PATIENCE_S, Person
 from termarena.sandbox.terminal import read_cast
 
@@ -99,3 +100,20 @@ def test_what_cannot_be(tmp_path: Path, arguments: list[str], message: str) -> N
         person.until(re.escape(message))
         assert person.process.wait(PATIENCE_S) == 2
         assert person.modes_now() == person.modes
+
+
+@pytest.mark.needs("docker")
+def test_a_task_in_a_container(tmp_path: Path) -> None:
+    folder = harbor(tmp_path / "task")
+    (folder / "environment/Dockerfile").write_text("FROM debian:bookworm\nWORKDIR /app\nCOPY note /app/note\n")
+    (folder / "environment/note").write_text("from the context")
+    with Person("shell", str(folder), "--driver", "docker", home=tmp_path / "home") as person:
+        person.until(r"Write 1 to /app/one.txt")
+        person.until(r"\(docker\); leave it with exit[^\n]*\n")
+        person.until(r"[#$] ")
+        person.type("pwd; cat note; ls -d /tests /solution; echo $((6 * 7))\r")
+        person.until(r"/app\r\nfrom the context")
+        person.until(r"42\r\n")
+        person.type("exit\r")
+        person.until(r"ended with status")
+        assert person.process.wait(PATIENCE_S) == 0

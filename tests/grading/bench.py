@@ -39,6 +39,12 @@ REWARDED = "#!/bin/sh\nif grep -qx 1 /app/one.txt; then echo 1; else echo 0; fi 
 SOLVED = "echo 1 >/app/one.txt"
 
 
+def _path(name: str) -> str:
+    """`tests__test_outputs_py` → `tests/test_outputs.py`"""
+    stem, _, ending = name.replace("__", "/").rpartition("_")
+    return f"{stem}.{ending}" if ending else stem
+
+
 class Bench:
     """Makes tasks below its folder and grades states of them."""
 
@@ -48,11 +54,18 @@ class Bench:
         self.grader = Grader()
 
     def harbor(
-        self, test: str = REWARDED, *, timeout: float = 20.0, verifier: str = "", ours: str = "", **files: str
+        self,
+        test: str = REWARDED,
+        *,
+        timeout: str = "20.0",
+        verifier: str = "",
+        ours: str = "",
+        more: str = "",
+        **files: str,
     ) -> Task:
         """A Harbor task; `tests__x_py=…` is the file `tests/x.py`."""
-        named = {name.replace("__", "/").replace("_", ".", 1): text for name, text in files.items()}
-        toml = HARBOR_TOML.format(timeout=timeout, verifier=verifier, ours=ours)
+        named = {_path(name): text for name, text in files.items()}
+        toml = HARBOR_TOML.format(timeout=timeout, verifier=verifier, ours=ours) + more
         return self._task(
             {
                 "task.toml": toml,
@@ -65,7 +78,7 @@ class Bench:
 
     def terminal_bench_1(self, run_tests: str, *, parser: str = "pytest", more: str = "", **files: str) -> Task:
         yaml = f"instruction: Write 1.\ndifficulty: easy\nparser_name: {parser}\nmax_test_timeout_sec: 20.0\n{more}"
-        named = {f"tests/{name.replace('_py', '.py')}": text for name, text in files.items()}
+        named = {_path(name): text for name, text in files.items()}
         return self._task({**TERMINAL_BENCH_1, "task.yaml": yaml, "run-tests.sh": run_tests, **named})
 
     def simple(self, test: str) -> Task:

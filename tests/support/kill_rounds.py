@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 PR_SET_CHILD_SUBREAPER: Final = 36
 PATIENCE_S: Final = 30
+FOREVER: Final = 1 << 30
 ROOM: Final = Budget(cpus=4, memory_mb=1 << 20)
 ENDS: Final[dict[str, list[End]]] = {
     "task-001": ["unsolved"],
@@ -67,9 +68,14 @@ class Bench:
         return RunOptions(attempts=3, agent="oracle", driver=driver, retry_wait_s=0.002, retries=1)
 
     @property
-    def latest_s(self) -> float:
-        """The latest moment of a kill: the whole run takes about as long."""
-        return 0.12 if self.mode == "fake" else 1.2
+    def events(self) -> int:
+        """A kill comes after fewer beginnings and ends of trials than this: about half of what a run has."""
+        return 24 if self.mode == "fake" else 12
+
+    @property
+    def then_s(self) -> float:
+        """And within this time after: about as long as a trial takes, or opening a run."""
+        return 0.01 if self.mode == "fake" else 0.2
 
     def make_tasks(self) -> None:
         if self.mode == "fake":
@@ -88,46 +94,50 @@ class Bench:
 
 
 class Logged:
-    """A runner that writes down every start, behind the back of the journal."""
+    """A runner that writes down every start, behind the back of the journal, and tells a pipe of starts and ends."""
 
-    def __init__(self, runner: TrialRunner, log: Path, chance: random.Random) -> None:
-        self._runner, self._log, self._chance = runner, log, chance
+    def __init__(self, runner: TrialRunner, log: Path, pipe: int) -> None:
+        self._runner, self._log, self._pipe = runner, log, pipe
 
     async def run(self, plan: TrialPlan, task: Task, *, folder: AttemptFolder, retry: int) -> TrialResult:
         fd = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(fd, json.dumps([*plan.key, retry]).encode() + b"\n")
         os.close(fd)
-        await asyncio.sleep(self._chance.uniform(0, 0.01))
-        return await self._runner.run(plan, task, folder=folder, retry=retry)
+        os.write(self._pipe, b".")
+        await asyncio.sleep(0.002)
+        result = await self._runner.run(plan, task, folder=folder, retry=retry)
+        os.write(self._pipe, b".")
+        return result
 
     async def aclose(self) -> None:
         await self._runner.aclose()
 
 
-def _carry_out(bench: Bench, folder: RunFolder, seed: int) -> None:
+def _carry_out(bench: Bench, folder: RunFolder, pipe: int) -> None:
     """In the child: begin or resume, and run to the end."""
-    chance = random.Random(seed)  # noqa: S311 - moments, not secrets
     tasks = bench.place / "tasks"
     is_there = folder.config_lock.exists()
     with open_run(folder) if is_there else start_run(bench.options, load_dataset(tasks).tasks, folder, FACTS) as run:
-        asyncio.run(execute(run, Logged(bench.runner(folder), folder.path.with_suffix(".log"), chance), budget=ROOM))
+        asyncio.run(execute(run, Logged(bench.runner(folder), folder.path.with_suffix(".log"), pipe), budget=ROOM))
 
 
-def _one_round(bench: Bench, folder: RunFolder, *, seed: int, after_s: float | None) -> int:
-    """Fork, wait for so long (None: until it ends), kill; the exit status, negative for a signal."""
+def _one_round(bench: Bench, folder: RunFolder, *, events: int, then_s: float) -> int:
+    """Fork, wait for so many events and then for so long, kill; the exit status, negative for a signal."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read_end)
         try:
-            _carry_out(bench, folder, seed)
+            _carry_out(bench, folder, write_end)
         except BaseException:  # noqa: BLE001 - the child must not go on with its parent's code
             sys.excepthook(*sys.exc_info())
             os._exit(1)
         os._exit(0)
     os.close(write_end)
-    # The pipe closes when the child ends: this lets a random time pass, and no longer than the child lives.
-    select.select([read_end], [], [], after_s)
+    while events and os.read(read_end, 1):
+        events -= 1
+    # Nobody waits for anything here: this lets a random time pass.
+    select.select([], [], [], then_s)
     os.close(read_end)
     os.kill(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -205,8 +215,8 @@ def main() -> None:
         folder = RunFolder(bench.place / f"run-{seen['runs']}")
         is_done = False
         while not is_done:
-            after_s = None if seen["kills"] >= rounds else moment.uniform(0, bench.latest_s)
-            status = _one_round(bench, folder, seed=moment.randrange(1 << 30), after_s=after_s)
+            events = moment.randrange(bench.events) if seen["kills"] < rounds else FOREVER
+            status = _one_round(bench, folder, events=events, then_s=moment.uniform(0, bench.then_s))
             assert status in (0, -signal.SIGKILL), status
             is_done = status == 0
             seen["kills"] += not is_done

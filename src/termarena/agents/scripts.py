@@ -78,12 +78,14 @@ class Script:
         self._content = content
 
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:  # noqa: ARG002 - a script reads nothing
-        """Run it where commands start, as the agent's user. How it ended is told, not judged."""
+        """Run it where commands start, as the agent's user. How it ended is told, not judged; so is its memory's end."""
         with tempfile.TemporaryDirectory(prefix="termarena-script-") as staged:
             await asyncio.to_thread(self._stage, Path(staged))
             async with laid_down(workspace, Path(staged), FOLDER):
                 done = await workspace.exec(words_for(f"{FOLDER}/{self._file}", self._content))
-        return AgentReport(message=f"the script ended with status {done.exit_status}")
+        is_exhausted = done.oom_killed and done.exit_status != 0
+        message = f"the script ended with status {done.exit_status}"
+        return AgentReport(end="resource_limit" if is_exhausted else "submitted", message=message)
 
     def _stage(self, folder: Path) -> None:
         (folder / self._file).write_bytes(self._content)

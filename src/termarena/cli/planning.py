@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from termarena.cli.output import Column, print_json, print_line, print_table
-from termarena.core.errors import TermArenaError
+from termarena.core.errors import CapabilityMissing
 from termarena.core.settings import resolve_settings
 from termarena.reports.telling import count, duration
 from termarena.runs.machine import budget_here
@@ -117,10 +117,8 @@ def _row(task: Task, options: RunOptions, home: Path) -> _Row:
     driver, why = None, ""
     try:
         driver, why = choose_driver(options.driver, task.environment, home=home)
-    except TermArenaError as error:
+    except CapabilityMissing as error:
         why = error.message + (f" ({error.hint})" if error.hint else "")
-        if error.exit_status == 2:  # noqa: PLR2004 - a driver that there is not is a mistake in the command
-            raise
     needs = tuple(need.capability for need in needs_of(task))
     return _Row(task.id, driver, why, _limit_s(task, options), task.metadata.expert_time_min, needs)
 
@@ -134,10 +132,11 @@ def _limit_s(task: Task, options: RunOptions) -> float:
 
 def _at_once(options: RunOptions, tasks: Sequence[Task]) -> int:
     """How many trials surely run side by side: as many as fit here of the largest."""
-    plans = [plan_of(task, 1) for task in tasks]
+    plans = [plan_of(task, 1, concurrency=options.concurrency) for task in tasks]
     budget = budget_here()
+    most_cpus = max(plan.cpus for plan in plans)
     fitting = min(
-        int(budget.cpus // max(plan.cpus for plan in plans)),
+        int(budget.cpus // most_cpus) if most_cpus else len(plans) * options.attempts,
         budget.memory_mb // max(plan.memory_mb for plan in plans),
         len(plans) * options.attempts,
     )

@@ -16,12 +16,15 @@ LONGEST_WORD = 40
 
 
 def options_of(**values: object) -> RunOptions:
-    """The run's options. Raises UsageError for a value that cannot be."""
+    """The run's options. Raises UsageError for a value that cannot be, NotFound for a driver that there is not."""
     from pydantic import ValidationError
 
-    from termarena.core.errors import UsageError
+    from termarena.core.errors import NotFound, UsageError
     from termarena.runs.plan import RunOptions
+    from termarena.sandbox.drivers import AUTO, DRIVERS
 
+    if values["driver"] not in (AUTO, *DRIVERS):
+        raise NotFound(f"no driver is called {values['driver']}", known=(AUTO, *DRIVERS))
     try:
         return RunOptions.model_validate(values)
     except ValidationError as error:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxFileError
 from termarena.grading.packages import has_opaque_packages, packaged_among
-from termarena.grading.rules import is_interesting
+from termarena.grading.rules import is_interesting, tools
 from termarena.grading.rules.rule import Evidence
-from termarena.grading.rules.tools import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["gather"]
 
 CONTENT_BYTES: Final = 1 << 16
+PROGRAM_BYTES: Final = 48 << 20
 MOST_CONTENTS: Final = 300
+MOST_PROGRAMS: Final = 12
 
 
 async def gather(box: Sandbox, changes: FileChanges) -> Evidence:
@@ -27,11 +28,13 @@ async def gather(box: Sandbox, changes: FileChanges) -> Evidence:
     Raises `SandboxBroken`. What cannot be read is not there.
     """
     suspicious = list(_suspicious(changes))
-    small = [one.path for one in suspicious if one.kind == "file" and (one.size or 0) <= CONTENT_BYTES]
+    files = [one for one in suspicious if one.kind == "file"]
+    small = [one.path for one in files if (one.size or 0) <= CONTENT_BYTES]
+    programs = [one.path for one in files if (one.size or 0) > CONTENT_BYTES and tools.is_interesting(one.path)]
     contents = {}
-    for path in small[:MOST_CONTENTS]:
+    for path in [*small[:MOST_CONTENTS], *programs[:MOST_PROGRAMS]]:
         try:
-            contents[path] = await box.read(path, max_bytes=CONTENT_BYTES)
+            contents[path] = await box.read(path, max_bytes=PROGRAM_BYTES)
         except SandboxFileError:
             continue
     return Evidence(
@@ -52,6 +55,6 @@ def _suspicious(changes: FileChanges) -> Iterator[Change]:
             continue
         seen.add(change.path)
         yield change
-        behind = there.get(target_of(change)) if change.kind == "symlink" else None
+        behind = there.get(tools.target_of(change)) if change.kind == "symlink" else None
         if behind is not None and behind.kind != "folder":
             asked.append(behind)

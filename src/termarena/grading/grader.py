@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import CapabilityMissing, SandboxError, TaskError
+from termarena.grading.company import altered_tests, held, takers_of_a_decoy
 from termarena.grading.contract import GradingFault, IntegrityFinding, TestResult, Verdict
 from termarena.grading.faults import NoVerdict
 from termarena.grading.integrity import blamed, examine, inspect
 from termarena.grading.job import GradingJob
-from termarena.grading.laying import NotClean, Stock, clear, lay
+from termarena.grading.laying import VERIFIER_LOGS, NotClean, Room, Stock, lay
 from termarena.grading.logs import fetch_logs, reward_in
 from termarena.grading.parsers import PARSERS, all_passed, pytest_summary
+from termarena.grading.reports import reported_tests
 from termarena.grading.rewards import primary_reward
+from termarena.grading.rules.places import REWRITTEN
 from termarena.grading.running import TestRun, run_tests
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from termarena.grading.contract import GradedIn
     from termarena.sandbox.contract import FileChanges, Sandbox
+    from termarena.sandbox.terminal import Terminal
 
 __all__ = ["Grader", "GradingJob"]
 
@@ -50,13 +54,21 @@ class Grader:
         self._stock = Stock()
 
     async def grade(
-        self, box: Sandbox, job: GradingJob, *, graded_in: GradedIn, changes: FileChanges | None = None
+        self,
+        box: Sandbox,
+        job: GradingJob,
+        *,
+        graded_in: GradedIn,
+        changes: FileChanges | None = None,
+        terminal: Terminal | None = None,
     ) -> Verdict:
         """Run the job's tests in the box and say what they found.
 
         `box` is a fork with no process of the agent alive, the agent's own (`live`), or a separate grader's. `changes`
         are what the agent changed, where that is known: they decide whether a grading that could not be done counts
-        against the agent. What the tests wrote goes to `job.output`, what they left in `/logs` to `job.logs`.
+        against the agent. `terminal` is the agent's, for tests that are to be typed into it. What the tests wrote goes
+        to `job.output`, what they left in `/logs` to `job.logs`, in place of what an earlier grading put there. After a
+        live grading nothing of the tests is left in the box.
 
         Whatever the tests do, and whatever the agent did to the box, is a verdict. A fault of the host raises
         `OSError`, what the driver cannot do raises `CapabilityMissing`.
@@ -64,7 +76,7 @@ class Grader:
         found = _Found()
         started = time.monotonic()
         try:
-            await self._grade(box, job, found, graded_in=graded_in)
+            await self._grade(box, job, found, is_live=graded_in == "live", terminal=terminal)
         except NoVerdict as stopped:
             found.fault = stopped.fault
         except CapabilityMissing:
@@ -77,22 +89,53 @@ class Grader:
             found.fault = await _blamed(box, job, found.fault, changes)
         return _verdict(found, graded_in=graded_in, duration_s=time.monotonic() - started)
 
-    async def _grade(self, box: Sandbox, job: GradingJob, found: _Found, *, graded_in: GradedIn) -> None:
+    async def _grade(
+        self, box: Sandbox, job: GradingJob, found: _Found, *, is_live: bool, terminal: Terminal | None
+    ) -> None:
         if job.entry is None:
             raise NoVerdict("no_tests", "the task has no script that grades")
-        mode = 0o755 if graded_in == "live" else 0o777
-        try:
-            found.findings += await clear(box, tests_too=not job.is_bundled, owner=job.user or "root", mode=mode)
-        except NotClean as error:
-            raise NoVerdict("cannot_run", str(error)) from error
-        await lay(box, self._stock, job)
-        found.run = run = await run_tests(box, job)
+        room = Room(box, tests_too=not job.is_bundled, owner=job.user or "root", is_shared=not is_live)
+        found.findings += await _clear(room, found)
+        if is_live and await box.processes():
+            found.findings += await takers_of_a_decoy(box, with_tests=room.tests_too)
+            await _clear(room, found)
+        laid = await lay(box, self._stock, job)
+        found.run = run = await run_tests(box, job, terminal=terminal)
         found.findings += run.findings
         await asyncio.to_thread(run.output.save, job.output)
         with tempfile.TemporaryDirectory(prefix="termarena-logs-") as folder:
             logs = job.logs or Path(folder) / "logs"
-            await fetch_logs(box, logs)
+            await _fetch(room, logs, found, laid=laid if is_live else None)
             _judge(job, found, run, logs / "verifier")
+
+
+async def _clear(room: Room, found: _Found) -> tuple[IntegrityFinding, ...]:
+    """Clear the room; the rewards that were there. Raises `NoVerdict` where it does not stay clear."""
+    try:
+        return await room.clear()
+    except NotClean as error:
+        if not error.is_contested or not await room.box.processes():
+            raise NoVerdict("cannot_run", str(error)) from error
+        found.findings += (REWRITTEN.found(VERIFIER_LOGS, str(error)),)
+        raise NoVerdict("toolchain_broken_by_agent", f"a process of the agent writes there: {error}") from error
+
+
+async def _fetch(room: Room, logs: Path, found: _Found, *, laid: Mapping[str, str] | None) -> None:
+    """Bring the logs to the host while nothing runs, and see whether what still runs would have written a reward.
+
+    `laid` are the tests' digests in a live grading, whose box is then left without a trace of it.
+    """
+    box = room.box
+    if not await box.processes():
+        await fetch_logs(box, logs)
+    else:
+        async with held(box):
+            await fetch_logs(box, logs)
+            found.findings += await altered_tests(box, laid or {})
+        await _clear(room, found)
+        found.findings += await takers_of_a_decoy(box, with_tests=False)
+    if laid is not None:
+        await _clear(room, found)
 
 
 async def _blamed(box: Sandbox, job: GradingJob, fault: GradingFault, changes: FileChanges) -> GradingFault:
@@ -105,10 +148,11 @@ async def _blamed(box: Sandbox, job: GradingJob, fault: GradingFault, changes: F
 def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:
     """Fill in rewards and tests; raises `NoVerdict` where the tests do not say."""
     if job.verdict == "reward_file":
-        found.tests = pytest_summary(run.output.text())
+        found.tests = reported_tests(logs) or pytest_summary(run.output.text())
         if not run.timed_out:
             found.rewards = reward_in(logs)
     elif job.verdict == "exit_status":
+        found.tests = reported_tests(logs)
         found.rewards = {"reward": float(run.exit_status == 0)}
     else:
         found.tests = PARSERS[job.verdict](run.output.text())

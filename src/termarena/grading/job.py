@@ -86,6 +86,11 @@ class GradingJob:
         return self.tests.verdict if self.tests else "reward_file"
 
     @property
+    def same_shell(self) -> bool:
+        """Whether the tests are typed into the agent's own shell."""
+        return self.tests is not None and self.tests.same_shell
+
+    @property
     def user(self) -> str | None:
         """Who runs the tests; None for the sandbox's own user."""
         return None if self.grading.user is None else str(self.grading.user)

@@ -6,23 +6,24 @@ import asyncio
 import errno
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import DigestMismatch, SandboxFileError
-from termarena.grading.contract import IntegrityFinding
+from termarena.grading.rules.places import FORGED
 from termarena.tasks.digest import digest_of_view, scored_view
 from termarena.tasks.files import scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from termarena.grading.contract import IntegrityFinding
     from termarena.grading.job import GradingJob
     from termarena.sandbox.contract import Sandbox
     from termarena.tasks.digest import TaskDigest
-    from termarena.tasks.files import FileTree
 
-__all__ = ["LOGS", "TESTS", "VERIFIER_LOGS", "NotClean", "Stock", "clear", "lay"]
+__all__ = ["LOGS", "TESTS", "VERIFIER_LOGS", "NotClean", "Room", "Stock", "lay"]
 
 TESTS: Final = "/tests"
 LOGS: Final = "/logs"
@@ -46,6 +47,11 @@ chown "$owner" /logs/verifier && chmod "$mode" /logs/verifier
 class NotClean(Exception):
     """What the agent left could not be cleared away; the message says what was seen."""
 
+    def __init__(self, message: str, *, is_contested: bool = False) -> None:
+        """`is_contested`: something is there again right after it was removed."""
+        super().__init__(message)
+        self.is_contested = is_contested
+
 
 class Stock:
     """The files of tests as the digests of their tasks have them."""
@@ -54,17 +60,21 @@ class Stock:
         """Each task's files are read against its digest once."""
         self._known: dict[TaskDigest, dict[str, Any]] = {}
 
-    def copy(self, job: GradingJob, folder: Path) -> None:
-        """Copy the files to a folder of the host, read-only. Raises `DigestMismatch` where they have changed since the
-        task was loaded, `TaskFormatError` where one is gone."""
+    def copy(self, job: GradingJob, folder: Path) -> Mapping[str, str]:
+        """Copy the files to a folder of the host, read-only; their digests by path.
+
+        Raises `DigestMismatch` where they have changed since the task was loaded, `TaskFormatError` where one is gone.
+        """
         locked = self._locked(job)
         job.files.write_to(folder)
         copied = scan(str(folder), boundary=str(folder))
-        _compare(job, copied, locked)
+        digests = copied.digests()
+        _compare(job, digests, locked)
         for file in copied:
             if file.kind == "file":
                 is_run = file.executable or file.path == job.entry
                 (folder / file.path).chmod(0o555 if is_run else 0o444)
+        return digests
 
     def _locked(self, job: GradingJob) -> Mapping[str, str]:
         task = job.task
@@ -89,33 +99,47 @@ def _files_in(tests: Mapping[str, Any] | None) -> Sequence[tuple[str, str]]:
     return tests.get("files", ()) if tests else ()
 
 
-def _compare(job: GradingJob, copied: FileTree, locked: Mapping[str, str]) -> None:
-    found = {os.fsencode(path).decode("utf-8", "backslashreplace"): held for path, held in copied.digests().items()}
+def _compare(job: GradingJob, digests: Mapping[str, str], locked: Mapping[str, str]) -> None:
+    found = {os.fsencode(path).decode("utf-8", "backslashreplace"): held for path, held in digests.items()}
     differing = sorted(path for path in {*found, *locked} if found.get(path) != locked.get(path))
     if differing:
         raise DigestMismatch(f"the tests of {job.task.id}", files=tuple(differing), hint="load the task again")
 
 
-async def clear(box: Sandbox, *, tests_too: bool, owner: str, mode: int) -> tuple[IntegrityFinding, ...]:
-    """Remove `/tests`, `/solution` and `/logs/verifier`, whatever they are, and make the last anew.
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The grading's own places in a sandbox."""
 
-    What is not gone then is a `NotClean`: the sandbox's own tools are not trusted to say so.
-    """
-    doomed = ["/solution", VERIFIER_LOGS, *([TESTS] if tests_too else [])]
-    done = await box.exec(
-        ["/bin/sh", "-c", _CLEAR, "sh", f"{mode:o}", owner, *doomed],
-        user="root",
-        cwd="/",
-        timeout_s=CLEAR_TIMEOUT_S,
-        max_output_bytes=1 << 16,
-    )
-    if done.exit_status != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()[-SHOWN:]
-        raise NotClean(f"clearing {' '.join(doomed)} ended with status {done.exit_status}: {said}")
-    for path in [one for one in doomed if one != VERIFIER_LOGS]:
-        await _check_absent(box, path)
-    await _check_empty(box, VERIFIER_LOGS)
-    return _left_before(done.stdout.decode("utf-8", "replace"))
+    box: Sandbox
+    tests_too: bool
+    """False where the sandbox's own image holds the tests."""
+    owner: str
+    """Who runs the tests."""
+    is_shared: bool
+    """Whether every user may write the tests' logs, as in Harbor; not where the agent's processes run beside them."""
+
+    async def clear(self) -> tuple[IntegrityFinding, ...]:
+        """Remove `/tests`, `/solution` and `/logs/verifier`, whatever they are, and make the last anew.
+
+        Returns the rewards that were there. What is not gone then is a `NotClean`: the sandbox's own tools are not
+        trusted to say so.
+        """
+        doomed = ["/solution", VERIFIER_LOGS, *([TESTS] if self.tests_too else [])]
+        mode = "777" if self.is_shared else "755"
+        done = await self.box.exec(
+            ["/bin/sh", "-c", _CLEAR, "sh", mode, self.owner, *doomed],
+            user="root",
+            cwd="/",
+            timeout_s=CLEAR_TIMEOUT_S,
+            max_output_bytes=1 << 16,
+        )
+        if done.exit_status != 0:
+            said = done.stderr.decode("utf-8", "replace").strip()[-SHOWN:]
+            raise NotClean(f"clearing {' '.join(doomed)} ended with status {done.exit_status}: {said}")
+        for path in [one for one in doomed if one != VERIFIER_LOGS]:
+            await _check_absent(self.box, path)
+        await _check_empty(self.box, VERIFIER_LOGS)
+        return _left_before(done.stdout.decode("utf-8", "replace"))
 
 
 async def _check_absent(box: Sandbox, path: str) -> None:
@@ -124,7 +148,7 @@ async def _check_absent(box: Sandbox, path: str) -> None:
     except SandboxFileError as error:
         if error.errno == errno.ENOENT:
             return
-    raise NotClean(f"{path} is still there after it was removed")
+    raise NotClean(f"{path} is still there after it was removed", is_contested=True)
 
 
 async def _check_empty(box: Sandbox, path: str) -> None:
@@ -132,30 +156,26 @@ async def _check_empty(box: Sandbox, path: str) -> None:
         try:
             report = await box.get_tree(path, Path(folder) / "found", max_bytes=0)
         except SandboxFileError as error:
-            raise NotClean(f"{path} is not an empty folder after it was made anew: {error}") from error
+            problem = f"{path} is not an empty folder after it was made anew: {error}"
+            raise NotClean(problem, is_contested=True) from error
     if report.files or report.skipped:
-        raise NotClean(f"{path} is not empty after it was made anew")
+        raise NotClean(f"{path} is not empty after it was made anew", is_contested=True)
 
 
 def _left_before(listed: str) -> tuple[IntegrityFinding, ...]:
     """What stood in the place of the tests' own logs before they ran."""
     return tuple(
-        IntegrityFinding(
-            rule="reward-forged",
-            severity="critical",
-            path=path,
-            message="a reward was there before the tests ran; it was removed",
-        )
+        FORGED.found(path, "a result was there before the tests ran; it was removed")
         for path in listed.splitlines()
         if path.startswith(f"{VERIFIER_LOGS}/reward.")
     )
 
 
-async def lay(box: Sandbox, stock: Stock, job: GradingJob) -> None:
-    """Put the tests into the empty `/tests`. Raises what `Stock.copy` and `box.put_tree` raise."""
+async def lay(box: Sandbox, stock: Stock, job: GradingJob) -> Mapping[str, str]:
+    """Put the tests into the empty `/tests`; their digests by path. Raises what `Stock.copy` and `put_tree` raise."""
     if not job.layers:
-        return
+        return {}
     with tempfile.TemporaryDirectory(prefix="termarena-tests-") as folder:
-        staged = Path(folder)
-        await asyncio.to_thread(stock.copy, job, staged)
-        await box.put_tree(staged, TESTS, user="root")
+        digests = await asyncio.to_thread(stock.copy, job, Path(folder))
+        await box.put_tree(Path(folder), TESTS, user="root")
+    return digests

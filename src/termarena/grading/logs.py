@@ -24,10 +24,11 @@ LOGS_BYTES: Final = 64 << 20
 
 
 async def fetch_logs(box: Sandbox, target: Path) -> None:
-    """Bring `/logs` into a new or empty folder: all of it up to 64 MiB, else the tests' own part, else the rewards.
+    """Bring `/logs` into a folder: all of it up to 64 MiB, else the tests' own part, else the rewards.
 
-    Raises `SandboxFileError` where there is no `/logs`, `OSError` from the host.
+    Whatever the folder held is replaced. Raises `SandboxFileError` where there is no `/logs`, `OSError` from the host.
     """
+    await asyncio.to_thread(_empty, target)
     for source, place in ((LOGS, target), (VERIFIER_LOGS, target / "verifier")):
         try:
             await box.get_tree(source, place, max_bytes=LOGS_BYTES)

@@ -7,7 +7,7 @@ states of one test the worse: a forged line can make a verdict worse, never bett
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.grading.contract import TestResult
 
@@ -41,15 +41,15 @@ _WORST_FIRST: Final = ("error", "failed", "xpassed", "unknown", "skipped", "xfai
 def pytest_summary(text: str) -> tuple[TestResult, ...]:
     """The tests named in pytest's short summary (`-rA`); none where there is no summary."""
     heading = _HEADING.search(text := _ESCAPES.sub("", text))
-    found: dict[str, TestResult] = {}
+    found: dict[str, _Row] = {}
     for line in text[heading.end() :].splitlines() if heading else ():
         match = _LINE.match(line)
-        result = _result_of(match[1], match[2].strip()) if match else None
-        if result is not None and len(found) < MOST_TESTS:
-            known = found.get(result.name)
-            if known is None or _badness(result) < _badness(known):
-                found[result.name] = result
-    return tuple(found.values())
+        row = _row(match[1], match[2].strip()) if match else None
+        if row is None or (row.name not in found and len(found) >= MOST_TESTS):
+            continue
+        known = found.get(row.name, row)
+        found[row.name] = min(known, row, key=lambda one: _WORST_FIRST.index(one.state))
+    return tuple(TestResult(name=row.name, state=row.state, message=row.message) for row in found.values())
 
 
 def all_passed(tests: tuple[TestResult, ...]) -> bool:
@@ -61,11 +61,13 @@ def all_passed(tests: tuple[TestResult, ...]) -> bool:
     return "passed" in states and states <= {"passed", "xfailed"}
 
 
-def _badness(result: TestResult) -> int:
-    return _WORST_FIRST.index(result.state)
+class _Row(NamedTuple):
+    name: str
+    state: TestState
+    message: str
 
 
-def _result_of(word: str, rest: str) -> TestResult | None:
+def _row(word: str, rest: str) -> _Row | None:
     state = _STATES[word]
     if state == "skipped":
         rest = _COUNT.sub("", rest, count=1)
@@ -73,7 +75,7 @@ def _result_of(word: str, rest: str) -> TestResult | None:
     else:
         name, message = _split_message(rest)
     name = name.split("::", maxsplit=1)[-1][:LONGEST_NAME].strip()
-    return TestResult(name=name, state=state, message=message[:LONGEST_MESSAGE]) if name else None
+    return _Row(name, state, message[:LONGEST_MESSAGE]) if name else None
 
 
 def _split_message(rest: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ REWARD_FILES: Final = ("reward.json", "reward.txt")
 REWARD_BYTES: Final = 1 << 16
 MOST_REWARDS: Final = 1000
 SHOWN: Final = 80
-_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class BadReward(ValueError):

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import NotFound, SandboxFileError
-from termarena.grading.contract import IntegrityFinding
+from termarena.core.errors import NoExitStatus, NotFound, SandboxFileError, TerminalEnded, TerminalTimeout
 from termarena.grading.faults import NoVerdict
 from termarena.grading.laying import TESTS
 from termarena.grading.output import FIRST_BYTES, LAST_BYTES, TestOutput
 from termarena.grading.parsers import PARSERS
+from termarena.grading.rules.places import SAME_SHELL, WORKDIR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from termarena.grading.contract import IntegrityFinding
     from termarena.grading.job import GradingJob
-    from termarena.sandbox.contract import ExecResult, Sandbox
+    from termarena.sandbox.contract import Sandbox
+    from termarena.sandbox.terminal import Terminal
 
 __all__ = ["TestRun", "run_tests"]
 
@@ -42,33 +45,38 @@ class TestRun:
     findings: tuple[IntegrityFinding, ...] = ()
 
 
-async def run_tests(box: Sandbox, job: GradingJob) -> TestRun:
+async def run_tests(box: Sandbox, job: GradingJob, *, terminal: Terminal | None = None) -> TestRun:
     """Run the job's entry to its end or its time limit, which acts inside the sandbox.
 
     The variables are those of the sandbox's own start and of the task: no login file, no shell of the agent has a word.
-    Raises `NoVerdict` where the script could not be started: its user or its interpreter is not there.
+    Only tests that ask for the agent's shell (`Tests.same_shell`) run in `terminal`, or by a login shell where there is
+    none at its prompt. Raises `NoVerdict` where they could not be started: the user or the interpreter is not there.
     """
+    if job.same_shell and terminal is not None:
+        with contextlib.suppress(TerminalEnded, TerminalTimeout, NoExitStatus):
+            return await _typed(terminal, job)
     try:
         run = await _run(box, job, cwd=None)
     except NotFound as error:
         raise NoVerdict("cannot_run", error.message) from error
     except SandboxFileError:
-        gone = IntegrityFinding(
-            rule="workdir-gone",
-            severity="info",
-            path=box.spec.workdir or "",
-            message="the working folder cannot be entered; the tests ran in / instead",
-        )
-        run = await _run(box, job, cwd="/", findings=(gone,))
+        run = await _run(box, job, cwd="/")
+        gone = WORKDIR.found(box.spec.workdir or "", "the tests ran in / instead")
+        run = replace(run, findings=(*run.findings, gone))
     if run.exit_status in NOT_STARTED:
         await _check_interpreter(box, job)
     return run
 
 
-async def _run(
-    box: Sandbox, job: GradingJob, *, cwd: str | None, findings: tuple[IntegrityFinding, ...] = ()
-) -> TestRun:
-    done: ExecResult = await box.exec(
+async def _typed(terminal: Terminal, job: GradingJob) -> TestRun:
+    done = await terminal.run(f"TEST_DIR={TESTS} bash {TESTS}/{job.entry}", timeout_s=job.timeout_s)
+    middle = len(done.output) // 2 if done.is_truncated else len(done.output)
+    output = TestOutput(done.output[:middle], done.output[middle:], done.output_bytes)
+    return TestRun(done.exit_status, output, timed_out=done.timed_out)
+
+
+async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
+    done = await box.exec(
         [SHELL, "-c", _MERGED, "sh", *_command(job)],
         timeout_s=job.timeout_s,
         user=job.user,
@@ -77,12 +85,13 @@ async def _run(
         max_output_bytes=FIRST_BYTES,
         tail_bytes=LAST_BYTES,
     )
+    missing = SAME_SHELL.found("", "a login shell ran the tests") if job.same_shell else None
     return TestRun(
         exit_status=done.exit_status,
         output=TestOutput(done.stdout, done.stdout_tail, done.stdout_bytes),
         timed_out=done.timed_out,
         oom_killed=done.oom_killed,
-        findings=findings,
+        findings=(missing,) if missing else (),
     )
 
 
@@ -93,6 +102,8 @@ def _environment(job: GradingJob) -> Mapping[str, str]:
 def _command(job: GradingJob) -> list[str]:
     """Terminal-Bench 1 starts its script by bash, Harbor by the script's own first line."""
     entry = f"{TESTS}/{job.entry}"
+    if job.same_shell:
+        return ["bash", "-l", entry]
     by_itself = job.verdict not in PARSERS and (job.is_bundled or _interpreter(job) is not None)
     return [entry] if by_itself else ["bash", entry]
 

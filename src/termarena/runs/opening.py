@@ -169,13 +169,17 @@ def started(lock: ConfigLock) -> dict[str, object]:
     return {"journal_version": JOURNAL_VERSION, "termarena": __version__, "trials": lock.trials}
 
 
-def plan_of(task: Task, attempt: int) -> TrialPlan:
-    """The plan of one attempt at a task."""
+def plan_of(task: Task, attempt: int, *, concurrency: int | None = None) -> TrialPlan:
+    """The plan of one attempt at a task.
+
+    A task that asks for no processors counts as one that asks for one, unless the run says itself how many trials it
+    wants at once: most of them wait for a model most of the time.
+    """
     environment = task.environment
     return TrialPlan(
         key=TrialKey(task.id, attempt),
         task_digest=task.digest,
-        cpus=environment.cpus or DEFAULT_CPUS,
+        cpus=environment.cpus or (DEFAULT_CPUS if concurrency is None else 0.0),
         memory_mb=environment.memory_mb or DEFAULT_MEMORY_MB,
     )
 
@@ -211,7 +215,8 @@ def _jobs(lock: ConfigLock, history: History, tasks: Mapping[str, Task], resume:
     for order, key in enumerate(lock.trial_keys()):
         tries = _tries_left(lock, history, key, resume)
         if tries is not None and key.task_id in tasks:
-            yield Job(plan_of(tasks[key.task_id], key.attempt), order, tries.start, tries.stop - 1)
+            plan = plan_of(tasks[key.task_id], key.attempt, concurrency=resume.concurrency or lock.options.concurrency)
+            yield Job(plan, order, tries.start, tries.stop - 1)
 
 
 def _tries_left(lock: ConfigLock, history: History, key: TrialKey, resume: Resume) -> range | None:

@@ -169,6 +169,7 @@ def _metrics(state: TrialState, record: WorkspaceRecord) -> dict[str, Any]:
         "phases_s": {name: round(clock.duration_s, 6) for name, clock in state.clocks.items()},
         "build_s": state.start.build_s if state.start else None,
         "sandbox": dataclasses.asdict(state.usage) if state.usage else None,
+        "contention": dataclasses.asdict(state.contention) if state.contention else None,
         "problems": list(record.problems),
     }
 

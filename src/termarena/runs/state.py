@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from termarena.runs.result import Clock, StateKept
     from termarena.runs.setting import Setting
     from termarena.sandbox import FileChanges, Snapshot, Usage
+    from termarena.sandbox.contention import Contention
     from termarena.sandbox.staging import StartState
     from termarena.tasks.model import Task
 
@@ -46,6 +47,7 @@ class TrialState:
     snapshot: Snapshot | None = None
     state_kept: StateKept = "not_kept"
     usage: Usage | None = None
+    contention: Contention | None = None
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     """By the step's name."""
     verdict: Verdict | None = None

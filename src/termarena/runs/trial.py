@@ -23,6 +23,7 @@ from termarena.runs.faults import blame, describe, has_exhausted_resources, is_m
 from termarena.runs.judging import Case, is_live_evidence, under_policy
 from termarena.runs.recording import keep_state, write_attempt
 from termarena.runs.steps import Leg, lay_step, legs_of
+from termarena.sandbox.contention import take_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,11 +60,13 @@ class Trial:
 
     async def run(self) -> TrialResult:
         """Carry it out; raises `CancelledError` once everything of it is gone, `OSError` from the run folder."""
+        began = take_sample()
         async with AsyncExitStack() as stack:
             try:
                 await self._carry_out(stack)
             except Exception as error:  # noqa: BLE001 - the trial's boundary: whatever it was becomes a fault
                 self._state.blame = blame(error, self._clocks.current)
+            self._state.contention = began.until(take_sample(), usage=self._state.usage)
             with self._clocks.phase("record"):
                 await self._keep_state()
         return await self._record()

@@ -47,7 +47,7 @@ class Evidence:
     """What was read in the sandbox to tell normal work from tampering; empty where nothing could be read."""
 
     contents: Mapping[str, bytes] = field(default_factory=dict)
-    """Suspicious files, by path, whole; those larger than 64 KiB are not there."""
+    """Suspicious files, by path, whole; larger ones than 64 KiB only where they stand for programs."""
     packaged: frozenset[str] = frozenset()
     """Canonical paths that a package manager has put there, and that hold what its records say."""
     has_opaque_packages: bool = False
@@ -84,6 +84,11 @@ class Scene:
             return "info"
         is_asked_for = path in self.task.instruction or any(path in step.instruction for step in self.task.steps)
         return "warning" if severity == "critical" and (is_asked_for or self.evidence.has_opaque_packages) else severity
+
+    def is_named(self, name: str) -> bool:
+        """Whether an instruction speaks of a program by this name, in quotes or as the end of a path."""
+        named = re.compile(rf"[`'\"/]{re.escape(name)}[`'\"\s]")
+        return any(named.search(text) for text in (self.task.instruction, *(s.instruction for s in self.task.steps)))
 
     @property
     def uses_python(self) -> bool:

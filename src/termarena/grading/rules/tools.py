@@ -37,6 +37,8 @@ COREUTILS: Final = _names(
 )
 READERS: Final = _names("awk gawk mawk cmp curl diff egrep fgrep find grep jq pgrep sed wget")
 RUNNERS: Final = _names("pytest py.test pip pip3 uv uvx python python2 python3 node perl ruby sudo su")
+FETCHED: Final = _names("curl jq wget")
+"""Programs among the others that many images lack, so that installing one is ordinary."""
 OURS: Final = _names("sh rm mkdir chmod chown")
 """What laying the tests takes."""
 MULTICALL: Final = _names("busybox toybox coreutils")
@@ -127,13 +129,28 @@ def _nature(scene: Scene, change: Change, name: str, depth: int = 0) -> tuple[st
         return f"a link to {target[:SHOWN]}", _behind(scene, target, name, depth) if is_kin else "critical"
     if change.kind != "file":
         return f"a {change.kind}", "critical"
-    content = scene.text(change.path)
-    if content is not None and not content.startswith("\x7fELF"):
-        return _script(scene, content, name, depth)
+    content = scene.evidence.contents.get(change.path)
+    if content is not None and not content.startswith(b"\x7fELF"):
+        return _script(scene, content.decode("utf-8", "replace"), name, depth)
+    return _program(scene, change, name, content)
+
+
+def _program(scene: Scene, change: Change, name: str, content: bytes | None) -> tuple[str, Severity]:
+    """A program in the place of another: one that was there was no accident, a new one may have been built."""
     is_small = change.size is not None and change.size < SMALLEST_PROGRAM
-    if is_small and (content is not None or name not in SCRIPTS):
+    if content is None and is_small and name not in SCRIPTS:
         return "a file too small to be the program", "critical"
-    return "another program", "critical" if change.change == "modified" else "warning"
+    if content is not None and not any(sign in content for sign in _signs(name)):
+        return "a program of another kind", "critical"
+    is_everywhere = name in SHELLS | COREUTILS | READERS - FETCHED and not scene.is_named(name)
+    return "another program", "critical" if change.change == "modified" or is_everywhere else "warning"
+
+
+def _signs(name: str) -> tuple[bytes, ...]:
+    """Bytes of which at least one is in every program that can do what the name says."""
+    if _PYTHON.fullmatch(name):
+        return (b"Py_", b"libpython")
+    return (b"BusyBox", b"toybox", b"OPTIND" if name in SHELLS else name.encode())
 
 
 def _script(scene: Scene, content: str, name: str, depth: int) -> tuple[str, Severity]:

@@ -20,8 +20,9 @@ __all__ = ["PREFIX", "Overlay", "can_read_layers", "find_overlay"]
 
 PREFIX: Final = "0.0"
 """The layer and volume of every member of an archive."""
-BUFFER: Final = 1 << 18
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+KEPT: Final = frozenset({"security.capability"})
+"""What programs of the image may need: `ping` has its right to raw sockets in it."""
 NOT_PLAIN: Final = ("redirect_dir", "metacopy")
 """What lets a kernel write layers that refer to the ones below."""
 
@@ -51,7 +52,7 @@ class Overlay:
         """Write the layer as an archive. Blocks. Raises `OSError`, EFBIG beyond `max_bytes`."""
         upper = os.open(self.upper, FOLDER)
         try:
-            packer = tar.Packer(out, exact=True, max_bytes=max_bytes)
+            packer = tar.Packer(out, exact=True, max_bytes=max_bytes, keeps=KEPT)
             packer.pack(upper, PREFIX)
             packer.finish()
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from typing import Final
 
@@ -45,7 +46,10 @@ class Collector:
 
     def finish(self) -> Kept:
         """What the ended command wrote; whatever comes later is thrown away."""
-        while self.is_open and self._read_once():
+        # What the command wrote and nobody has read fits into the pipe; beyond it, a daemon that writes without end
+        # would keep us here for ever.
+        most = self.kept.total_bytes + (fcntl.fcntl(self._fd, fcntl.F_GETPIPE_SZ) if self.is_open else 0)
+        while self.is_open and self.kept.total_bytes < most and self._read_once():
             pass
         kept, self.kept = self.kept, Kept(0)
         return kept

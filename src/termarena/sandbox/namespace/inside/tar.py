@@ -127,11 +127,14 @@ def _short_header(member: Member, name: bytes, target: bytes, letter: bytes) -> 
 class Packer:
     """Writes one archive to a descriptor."""
 
-    def __init__(self, out: IO[bytes], *, exact: bool, max_bytes: int | None = None) -> None:
-        """`exact` keeps whiteouts and attributes; otherwise devices are left out.
+    def __init__(
+        self, out: IO[bytes], *, exact: bool, max_bytes: int | None = None, keeps: frozenset[str] = frozenset()
+    ) -> None:
+        """`exact` keeps whiteouts and attributes, those named in `keeps` too; otherwise devices are left out.
 
         `max_bytes` of content raise EFBIG: files with holes can seem far larger than any disk.
         """
+        self.keeps = keeps
         self.out = out
         self.left_bytes = max_bytes
         self.exact = exact
@@ -162,7 +165,7 @@ class Packer:
     def _add_folder(self, fd: int, name: str) -> None:
         member = Member(name, "folder", os.fstat(fd))
         if self.exact:
-            member.attributes = attributes_of(fd)
+            member.attributes = attributes_of(fd, self.keeps)
         self.out.write(header(member))
 
     def _add(self, folder_fd: int, name: str, member_name: str) -> bool:
@@ -206,7 +209,7 @@ class Packer:
             member = Member(member_name, "file", os.fstat(fd))
             self._spend(member)
             if self.exact:
-                member.attributes = attributes_of(fd)
+                member.attributes = attributes_of(fd, self.keeps)
             self.out.write(header(member))
             left = member.size
             while left and (chunk := os.read(fd, min(CHUNK, left))):
@@ -238,12 +241,12 @@ def is_whiteout(found: os.stat_result) -> bool:
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
 
 
-def attributes_of(fd: int) -> dict[str, bytes]:
-    """The attributes worth keeping: the user's own, and the mark of an opaque folder."""
+def attributes_of(fd: int, keeps: frozenset[str] = frozenset()) -> dict[str, bytes]:
+    """The attributes worth keeping: the user's own, the mark of an opaque folder, and those named."""
     found = {}
     with contextlib.suppress(OSError):
         for key in os.listxattr(fd):
-            if key == OPAQUE or (key.startswith("user.") and not key.startswith(HOUSEKEEPING)):
+            if key == OPAQUE or key in keeps or (key.startswith("user.") and not key.startswith(HOUSEKEEPING)):
                 found[key] = os.getxattr(fd, key)
             elif key == TRUSTED_OPAQUE:
                 found[OPAQUE] = os.getxattr(fd, key)
