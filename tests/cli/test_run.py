@@ -97,6 +97,31 @@ def test_one_bad_task_does_not_stop_the_others_and_does_not_vanish(
     assert "left out as no tasks (1): not-a-task" in done.stderr
 
 
+ALIVE = """\
+#!/bin/sh
+echo looked for $(cat /app/pid)
+kill -0 $(cat /app/pid) && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt
+"""
+
+
+SERVICE = Made(services=("server",), solution="sleep 600 & echo $! >/app/pid\n", tests=ALIVE)
+
+
+@pytest.mark.parametrize(
+    ("grading", "made", "graded_in", "aside"), [("auto", SERVICE, "live", "sealed"), ("both", Made(), "sealed", "live")]
+)
+def test_what_counts_has_the_plain_name_and_the_other_grading_is_kept_beside(
+    env: dict[str, str], tmp_path: Path, grading: str, made: Made, graded_in: str, aside: str
+) -> None:
+    make_task(tmp_path / "task", made)
+    words = ("run", "-p", str(tmp_path / "task"), "--grading", grading, "--retry", "0", "-o", "run")
+    report = run_json(*words, env=env, cwd=tmp_path)
+    assert [(row["outcome"], row["graded_in"]) for row in report["trials"]] == [("solved", graded_in)]
+    attempt = RunFolder(tmp_path / "run").attempt("task", 1)
+    for name in ("test_output.txt", "logs/verifier", f"test_output-{aside}.txt", f"logs-{aside}/verifier"):
+        assert (attempt.path / name).exists(), name
+
+
 def test_a_misspelt_field_is_refused_where_that_is_asked(tasks: Path, inside: pytest.CaptureFixture[str]) -> None:
     text = (tasks / "one" / "task.toml").read_text()
     (tasks / "one" / "task.toml").write_text(text.replace("timeout_sec", "timout_sec", 1))

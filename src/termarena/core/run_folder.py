@@ -41,6 +41,7 @@ class AttemptFolder:
     changes.json        what the agent changed in the file system
     state.snapshot      the captured file state that `regrade` starts from
     logs/               what the tests left in /logs, capped
+    …-sealed, …-live    the same of a grading that did not count (test_output-sealed.txt, logs-sealed/)
     """
 
     path: Path

@@ -114,6 +114,10 @@ def _difference(ours: Sequence[float], theirs: Sequence[float]) -> Fraction:
 
 
 def _exact_mean(row: Sequence[float]) -> Fraction:
+    total = sum(row)
+    # Whole numbers, as successes are, add up without rounding, and a fraction for each would take ten times as long.
+    if all(score == int(score) for score in row):
+        return Fraction(int(total), len(row))
     return sum(map(Fraction, row), Fraction(0)) / len(row)
 
 
