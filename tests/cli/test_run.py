@@ -129,19 +129,23 @@ def test_a_misspelt_field_is_refused_where_that_is_asked(tasks: Path, inside: py
     assert "timout_sec" in json.loads(inside.readouterr().out)["broken"]["one"]
 
 
-def test_a_dry_run_says_what_would_run_and_writes_nothing(tasks: Path, env: dict[str, str], tmp_path: Path) -> None:
+def test_a_dry_run_says_what_would_run_and_writes_nothing(
+    tasks: Path, inside: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     harbor(tasks / "needs-an-image")
     before = sorted(tmp_path.rglob("*"))
-    done = termarena("run", "-p", str(tasks), "--dry-run", "-k", "3", env=env, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^one +namespace +1 min 00 s", done.stdout, re.MULTILINE)
-    assert re.search(r"^needs-an-image +none ", done.stdout, re.MULTILINE)
-    assert "cannot run here, and would be unscored: needs-an-image" in done.stdout
-    assert "cost: unknown" in done.stdout
-    assert sorted(tmp_path.rglob("*")) == before
-    plan = run_json("run", "-p", str(tasks), "-t", "one", "--dry-run", "-k", "3", "-n", "1", env=env, cwd=tmp_path)
+    assert main(["run", "-p", str(tasks), "--dry-run", "-k", "3"]) == 0
+    told = inside.readouterr().out
+    assert re.search(r"^one +namespace +1 min 00 s", told, re.MULTILINE)
+    assert re.search(r"^needs-an-image +none ", told, re.MULTILINE)
+    assert "cannot run here, and would be unscored: needs-an-image" in told
+    assert "cost: unknown" in told
+    assert main(["run", "-p", str(tasks), "-t", "one", "--dry-run", "-k", "3", "-n", "1", "--json"]) == 0
+    plan = json.loads(inside.readouterr().out)
     assert (plan["trials"], plan["at_once"], plan["time_at_most_s"], plan["cost_usd"]) == (3, 1, 180.0, None)
+    assert plan["expert_time_min"] is None
     assert plan["per_task"][0]["why"] == "the task has a recipe for a plain root file system"
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_samples_are_the_default_and_said_aloud(env: dict[str, str], tmp_path: Path) -> None:
