@@ -53,7 +53,8 @@ def test_pass_rates_say_which_tasks_they_leave_out(tmp_path: Path) -> None:
     report = report_of(tmp_path, {"a": "110", "b": "000", "c": "1?1"})
     rates = {rate.k: rate for rate in report.pass_rates}
     assert rates[1].any_solved == report.accuracy == pytest.approx((2 / 3 + 0 + 1) / 3)
-    assert (rates[2].any_solved, rates[2].all_solved) == (pytest.approx(2 / 3), pytest.approx((1 / 3 + 0 + 1) / 3))
+    assert rates[2].any_solved == pytest.approx(2 / 3)
+    assert rates[2].all_solved == pytest.approx((1 / 3 + 0 + 1) / 3)
     assert (rates[3].any_solved, rates[3].all_solved, rates[3].tasks, rates[3].too_few) == (0.5, 0.0, 2, 1)
     assert "| 3 | 50.0 % | 0.0 % | 2 | 1 |" in as_markdown(report)
 
