@@ -303,7 +303,13 @@ class NamespaceSandbox:
 
     async def kill_processes(self) -> int:
         """See the contract."""
-        return int((await self._channel.ask({"op": "kill_all"})).message["count"])
+        return await self._kill_all("kill_all")
+
+    async def _kill_all(self, operation: str) -> int:
+        answer = (await self._channel.ask({"op": operation})).message
+        if "problem" in answer:
+            raise SandboxBroken(self._id, str(answer["problem"]))
+        return int(answer["count"])
 
     # Files.
 
@@ -386,7 +392,7 @@ class NamespaceSandbox:
         """See the contract."""
         if not self._is_sealed:
             self._is_sealed = True
-            await self._channel.ask({"op": "seal"})
+            await self._kill_all("seal")
 
     async def snapshot(self) -> NamespaceSnapshot:
         """See the contract."""
