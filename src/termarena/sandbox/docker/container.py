@@ -60,7 +60,7 @@ class Container:
         self._pids_limit = int(told["HostConfig"].get("PidsLimit") or 0)
         self.local = find_local(self.id, int(told["State"]["Pid"])) if self._allow_local else None
         if self.local is not None:
-            self.census = LocalCensus(self.local, has_keeper=has_keeper)
+            self.census = LocalCensus(self.name, self.local, has_keeper=has_keeper)
         else:
             self.census = InnerCensus(self.name, self._run_inside, has_keeper=has_keeper)
 
