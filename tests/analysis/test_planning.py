@@ -91,4 +91,3 @@ def test_noise_that_is_not_split_promises_nothing_of_attempts(tmp_path: Path) ->
 def test_what_makes_no_sense_is_refused(alpha: float, power: float, effect: float | None) -> None:
     with pytest.raises(UsageError):
         plan_power(PowerOptions(9, 5, alpha=alpha, power=power, effect=effect), noise_of([]))
-

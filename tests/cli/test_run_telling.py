@@ -47,7 +47,7 @@ def test_a_run_ends_with_a_table_a_headline_and_the_next_command(
     told = capsys.readouterr()
     assert status == 0
     rows = [line.split() for line in told.out.splitlines()[:5]]
-    assert rows[0][:4] == ["task", "outcome", "reward", "tests"]
+    assert rows[0][:4] == ["task", "outcome", "reward", "time"]
     assert [row[:2] for row in rows[1:]] == [
         ["task-000", "solved"],
         ["task-001", "unsolved"],

@@ -121,28 +121,28 @@ async def test_an_agent_that_crashes_is_still_graded(bench: Bench) -> None:
     assert "ZeroDivisionError" in result.agent_error.traceback
 
 
-def _first_process(lock: Path) -> int | None:
-    """Process 1 of a sandbox, by the lock that it holds."""
+def _first_process_beside(words: bytes) -> int | None:
+    """Process 1 of the sandbox in which a program with this command line runs."""
+    spaces: dict[str, list[Path]] = {}
+    wanted = None
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            is_first = re.search(r"^NSpid:.*\s1$", (process / "status").read_text(), re.MULTILINE)
-            if is_first and str(lock) in {str(fd.readlink()) for fd in (process / "fd").iterdir()}:
-                return int(process.name)
+            space = str((process / "ns/pid").readlink())
+            spaces.setdefault(space, []).append(process)
+            if (process / "cmdline").read_bytes() == words:
+                wanted = space
         except OSError:
             continue
+    for process in spaces.get(wanted or "", []):
+        if re.search(r"^NSpid:.*\s1$", (process / "status").read_text(), re.MULTILINE):
+            return int(process.name)
     return None
 
 
-def _newest(home: Path) -> int | None:
-    """Process 1 of the second sandbox: the first one holds the start state."""
-    locks = sorted((home / "sandboxes").glob("ta-*/lock"), key=lambda path: path.stat().st_ctime_ns)
-    return _first_process(locks[-1]) if len(locks) == 2 else None
-
-
-async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, tmp_path / "home")
-    running = asyncio.ensure_future(bench.run(bench.script("sleep 600\n")))
-    while (found := await asyncio.to_thread(_newest, bench.home)) is None:
+async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(bench: Bench) -> None:
+    running = asyncio.ensure_future(bench.run(bench.script(f"sleep {86_000 + os.getpid() / 10**7}\n")))
+    words = f"sleep\0{86_000 + os.getpid() / 10**7}\0".encode()
+    while (found := await asyncio.to_thread(_first_process_beside, words)) is None:
         assert not running.done()
     os.kill(found, signal.SIGKILL)
     result = await running

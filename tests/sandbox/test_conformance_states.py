@@ -106,7 +106,7 @@ async def test_frozen_sandbox_can_be_stopped(driver: Driver) -> None:
 
 
 async def test_stopped_jobs_stay_stopped_after_a_thaw(box: Sandbox) -> None:
-    await out(box, "sleep 1000 >/dev/null 2>&1 & kill -STOP $!")
+    await out(box, "sleep 1000 >/dev/null 2>&1 & kill -STOP $!; until grep -q ') T ' /proc/$!/stat; do :; done")
     await box.freeze()
     await box.thaw()
     assert [one.state for one in await box.processes()] == ["T"]

@@ -52,28 +52,32 @@ def scrub_cast(path: Path, scrubber: Scrubber) -> int:
 
     A recording without any is not touched. Events keep their number and their times.
     """
+    with path.open("rb") as source:
+        found = sum(window.found for window in _scrubbed(source, scrubber))
+    if not found:
+        return 0
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         with path.open("rb") as source, temporary.open("xb") as target:
-            found = _copy(source, target, scrubber)
-        if found:
-            shutil.copymode(path, temporary)
-            temporary.replace(path)
-        return found
+            for window in _scrubbed(source, scrubber):
+                target.writelines(line.raw for line in window.lines[: window.whole])
+        shutil.copymode(path, temporary)
+        temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    return found
 
 
-def _copy(source: BinaryIO, target: BinaryIO, scrubber: Scrubber) -> int:
-    found = 0
+def _scrubbed(source: BinaryIO, scrubber: Scrubber) -> Iterator[_Window]:
     for window in _windows(source):
         for code in {line.event[1] for line in window.lines if line.event is not None}:
-            found += _scrub_events([line for line in window.lines if line.event and line.event[1] == code], scrubber)
+            events = [line for line in window.lines if line.event is not None and line.event[1] == code]
+            window.found += _scrub_events(events, scrubber)
         for line in window.lines[: window.whole]:
             clean = scrubber.scrub_bytes(line.raw)
-            found += clean is not line.raw
-            target.write(clean)
-    return found
+            window.found += clean is not line.raw
+            line.raw = clean
+        yield window
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class _Window:
     lines: list[_Line]
     whole: int
     """How many of them are not in the next window too."""
+    found: int = 0
 
 
 def _windows(source: BinaryIO) -> Iterator[_Window]:

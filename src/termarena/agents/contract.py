@@ -143,8 +143,9 @@ class Workspace(Protocol):
     def terminal(self, options: TerminalOptions | None = None) -> AbstractAsyncContextManager[AgentTerminal]:
         """A terminal; it is recorded as `terminal.cast`, further ones of the same trial as `terminal-2.cast` …
 
-        Leaving the `async with` hangs up only if nothing runs in it: what an agent started in a terminal is still there
-        when a live grading looks, as when a person leaves a window open. `close()` hangs up at once.
+        Its shell is bash where the sandbox has it, unless the options name another than `/bin/sh`. Leaving the
+        `async with` hangs up only if nothing runs in it: what an agent started in a terminal is still there when a live
+        grading looks, as when a person leaves a window open. `close()` hangs up at once.
         """
 
     async def read(self, path: str) -> bytes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import math
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -27,8 +29,6 @@ from termarena.core.trajectory import (
 from termarena.sandbox.terminal import CastWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from termarena.agents.contract import Usage
     from termarena.core.records import Json
     from termarena.core.run_folder import AttemptFolder
@@ -277,36 +277,46 @@ class Recording:
         return f"{head}\n[{len(content) - 2 * half} bytes are not shown]\n{tail[len(tail) - half :] if half else ''}"
 
     def _kept(self, arguments: Mapping[str, object], limit: int) -> tuple[dict[str, Any], dict[str, int]]:
-        """The arguments as JSON, texts cut at the limit; and the true sizes of those that were."""
+        """The arguments as JSON, texts cut at the limit; and the true sizes of those that are not whole."""
         kept: dict[str, Any] = {}
         cut: dict[str, int] = {}
         for name, value in arguments.items():
-            if isinstance(value, bytes):
-                label, text = _as_text(name, value)
-            elif isinstance(value, str):
-                label, text = name, value
-            else:
+            raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+            if not isinstance(raw, bytes):
                 kept[name] = self._scrubber.scrub_json(_plain(value))
-                continue
-            raw = text.encode("utf-8", "surrogateescape")
-            if len(raw) > limit:
-                cut[label] = len(raw)
-            kept[label] = self._cut(raw, limit)
+            elif len(raw) > limit:
+                kept[name], cut[name] = self._cut(raw, limit), len(raw)
+            elif isinstance(value, bytes) and not _is_text(value):
+                clean = self._scrubber.scrub_bytes(value)
+                kept[f"{name}_base64"] = base64.b64encode(clean).decode()
+                if clean is not value:
+                    cut[name] = len(value)
+            else:
+                kept[name] = self._cut(raw, limit)
         return kept, cut
 
 
-def _as_text(name: str, content: bytes) -> tuple[str, str]:
+def _is_text(content: bytes) -> bool:
     try:
-        return name, content.decode()
+        content.decode()
     except UnicodeDecodeError:
-        return f"{name}_base64", base64.b64encode(content).decode()
+        return False
+    return True
 
 
 def _plain(value: object) -> Json:
-    """A value as JSON has it, whatever its strings hold."""
-    text = json.dumps(value, default=lambda odd: list(odd) if isinstance(odd, tuple) else str(odd))
-    plain: Json = json.loads(text.encode("utf-8", "replace"))
-    return plain
+    """A value as JSON has it, whatever its strings and numbers are."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, Mapping):
+        return {str(_plain(str(name))): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return _plain(str(value))
 
 
 def _facts(told: Told) -> dict[str, Json]:

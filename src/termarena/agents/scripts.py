@@ -78,7 +78,7 @@ class Script:
         self._content = content
 
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:  # noqa: ARG002 - a script reads nothing
-        """Run it where commands start, as the agent's user. How it ended is told, not judged; so is its memory's end."""
+        """Run it where commands start, as the agent's user. How it ended is told, not judged, nor is lack of memory."""
         with tempfile.TemporaryDirectory(prefix="termarena-script-") as staged:
             await asyncio.to_thread(self._stage, Path(staged))
             async with laid_down(workspace, Path(staged), FOLDER):

@@ -128,7 +128,9 @@ class TrialWorkspace:
     @contextlib.asynccontextmanager
     async def terminal(self, options: TerminalOptions | None = None) -> AsyncIterator[RecordedTerminal]:
         """See the contract; raises `ValueError` for options with a recording of their own."""
-        chosen = options or TerminalOptions(shell_argv=ANY_SHELL, scrollback_lines=SCROLLBACK_LINES)
+        chosen = options or TerminalOptions(scrollback_lines=SCROLLBACK_LINES)
+        if tuple(chosen.shell_argv) == TerminalOptions().shell_argv:
+            chosen = dataclasses.replace(chosen, shell_argv=ANY_SHELL)
         if chosen.cast is not None:
             raise ValueError("the workspace records its terminals itself")
         size = {"cols": chosen.cols, "rows": chosen.rows, "shell_argv": list(chosen.shell_argv)}

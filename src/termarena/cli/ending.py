@@ -22,6 +22,8 @@ __all__ = ["print_outcome", "shown_path"]
 MOST_ROWS: Final = 200
 """A longer table is replaced by one of the categories."""
 MOST_FAULTS: Final = 5
+ALWAYS_SHOWN: Final = 4
+"""Columns of the table of tasks that are there even if they are empty."""
 OUTCOME_STYLES = {"solved": "green", "unsolved": "red", "unscored": "yellow"}
 
 
@@ -48,18 +50,21 @@ def _print_tasks(report: Report) -> None:
         "task",
         Column("outcome", styles=OUTCOME_STYLES),
         Column("reward", "right"),
-        Column("tests", "right"),
         Column("time", "right"),
+        Column("tests", "right"),
         "failure",
     ]
-    print_table(columns, [_cells(row) for row in report.per_task])
+    rows = [_cells(row) for row in report.per_task]
+    # A column in which nobody has anything to say is noise: most tasks name no tests, and good runs have no failures.
+    told = [at for at in range(len(columns)) if at < ALWAYS_SHOWN or any(row[at] != "" for row in rows)]
+    print_table([columns[at] for at in told], [[row[at] for at in told] for row in rows])
 
 
 def _cells(row: TaskRow) -> list[object]:
     reward = "" if row.mean_reward is None else f"{row.mean_reward:.2f}"
     tests = tests_words(row.tests_passed, row.tests_total)
     failures = ", ".join(mode if number == 1 else f"{number} {mode}" for mode, number in row.failure_modes.items())
-    return [row.task_id, _outcome(row), reward, tests, duration(row.duration_s), failures]
+    return [row.task_id, _outcome(row), reward, duration(row.duration_s), tests, failures]
 
 
 def _outcome(row: TaskRow) -> str:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.cli.output import on_one_line
-from termarena.reports.telling import duration
+from termarena.reports.telling import count, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,13 +46,17 @@ def _facts(folder: AttemptFolder, result: TrialResult) -> Iterator[tuple[str, st
         if detail.hint:
             yield "hint", detail.hint
     yield "reward", "none" if result.reward is None else f"{result.reward:g}"
-    yield "agent", f"{agent.name} {agent.version}: {result.agent_end or 'never started'}, {agent.commands} commands"
+    yield (
+        "agent",
+        f"{agent.name} {agent.version}: {result.agent_end or 'never started'}, {count(agent.commands, 'command')}",
+    )
     if result.agent_error is not None:
         yield "agent error", f"{result.agent_error.kind}: {result.agent_error.message}"
     if agent.message:
         yield "last words", agent.message
     host = ", on this machine's own /usr" if sandbox.is_host_root else ""
-    yield "sandbox", f"{sandbox.driver}{host}, {sandbox.processes_left} processes left running"
+    left = f"{sandbox.processes_left} left running" if sandbox.processes_left else "nothing left running"
+    yield "sandbox", f"{sandbox.driver}{host}, {left}"
     yield "limits", f"agent {limits.agent_timeout_s:g} s, tests {limits.test_timeout_s:g} s"
     yield "clocks", ", ".join(f"{phase} {duration(clock.duration_s)}" for phase, clock in result.clocks.items())
     yield "time", f"{result.started_at} to {result.finished_at}"
@@ -106,8 +110,9 @@ def _call_line(call: Mapping[str, Any]) -> str:
 
 
 def _values(call: Mapping[str, Any]) -> Sequence[object]:
+    """What the call was given, variables and other tables aside."""
     arguments = call.get("arguments")
-    return [*arguments.values()] if isinstance(arguments, dict) else []
+    return [value for value in arguments.values() if not isinstance(value, dict)] if isinstance(arguments, dict) else []
 
 
 def event_line(event: Event) -> str:

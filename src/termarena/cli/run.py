@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -204,11 +205,27 @@ def _facts(options: RunOptions, meant: Meant, *, dataset: str) -> RunFacts:
     return RunFacts(
         agent_name=options.agent,
         agent_version=_version_of(options, meant),
-        driver=options.driver,
+        driver=_drivers(options, meant),
         dataset=dataset,
         argv=scrubbed(sys.argv, os.environ),
         broken=broken,
     )
+
+
+def _drivers(options: RunOptions, meant: Meant) -> str:
+    """The drivers that `auto` comes to, or the one that was asked for; `none` where nothing can run."""
+    from termarena.core.errors import CapabilityMissing
+    from termarena.core.settings import resolve_settings
+    from termarena.sandbox.drivers import AUTO, choose_driver
+
+    if options.driver != AUTO:
+        return options.driver
+    home = resolve_settings().settings.paths.home
+    found = set()
+    for task in meant.tasks:
+        with suppress(CapabilityMissing):
+            found.add(choose_driver(AUTO, task.environment, home=home).name)
+    return " and ".join(sorted(found)) or "none"
 
 
 def _problem(broken: BrokenTask) -> str:

@@ -17,6 +17,7 @@ from urllib.parse import quote, quote_plus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+    from typing import BinaryIO
 
     from termarena.core.records import Json
 
@@ -124,19 +125,20 @@ class Scrubber:
 
         A file without any is not touched; one with some is replaced as a whole.
         """
+        with path.open("rb") as source:
+            found = sum(piece.found for piece in self._stream(_blocks(source)))
+        if not found:
+            return 0
         temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
         try:
             with path.open("rb") as source, temporary.open("xb") as target:
-                found = 0
-                for piece in self._stream(iter(lambda: source.read(BLOCK_BYTES), b"")):
+                for piece in self._stream(_blocks(source)):
                     target.write(piece.content)
-                    found += piece.found
-            if found:
-                shutil.copymode(path, temporary)
-                temporary.replace(path)
-            return found
+            shutil.copymode(path, temporary)
+            temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+        return found
 
     def find(self, content: bytes) -> list[Span]:
         """Where secrets are: in order, and none over another."""
@@ -171,6 +173,10 @@ class Scrubber:
         spans = [span for span in self.find(held) if start <= span.start < end]
         cut = max(end, spans[-1].end) if spans else end
         return _Piece(_replaced(held, spans, start=start, end=cut), len(spans)), cut
+
+
+def _blocks(source: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: source.read(BLOCK_BYTES), b"")
 
 
 class _Piece(NamedTuple):

@@ -185,5 +185,5 @@ def _changes(changes: FileChanges, scrubber: Scrubber) -> dict[str, Any]:
 def _texts_of_others(folder: AttemptFolder) -> Iterable[Path]:
     """What the tests wrote: their output and logs."""
     yield from sorted(folder.path.glob("test_output*.txt"))
-    if folder.logs.is_dir():
-        yield from sorted(path for path in folder.logs.rglob("*") if path.is_file() and not path.is_symlink())
+    for logs in sorted(folder.path.glob(f"{folder.logs.name}*")):
+        yield from sorted(path for path in logs.rglob("*") if path.is_file() and not path.is_symlink())

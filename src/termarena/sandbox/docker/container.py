@@ -16,6 +16,7 @@ from termarena.sandbox.docker.files import Files
 from termarena.sandbox.docker.local import Seen, find_local, strike
 from termarena.sandbox.docker.near import NearFiles
 from termarena.sandbox.docker.overlay import find_overlay
+from termarena.sandbox.docker.scripts import KEEPER
 
 if TYPE_CHECKING:
     from termarena.sandbox.docker.census import Census
@@ -165,14 +166,18 @@ class Container:
     async def living(self) -> list[Seen]:
         """Its processes; from afar, those of a frozen container are numbered as the engine's machine does."""
         if self.is_frozen and self.local is None:
-            query = {"ps_args": "-o pid,ppid,sid,uid,stat,args"}
-            try:
-                told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
-            except EngineError as error:
-                raise SandboxBroken(self.name, error.problem) from error
-            seen = sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
-            return [one for one in seen[self._own_processes :] if one.state not in ("Z", "X")]
+            seen = (await self._seen_by_engine())[self._own_processes :]
+            return [one for one in seen if one.state not in ("Z", "X")]
         return await self.census.living()
+
+    async def _seen_by_engine(self) -> list[Seen]:
+        """Every process, process 1 first, as the engine's machine numbers and shows them."""
+        query = {"ps_args": "-o pid,ppid,sid,uid,stat,args"}
+        try:
+            told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
+        except EngineError as error:
+            raise SandboxBroken(self.name, error.problem) from error
+        return sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
 
     async def kill_all(self) -> int:
         """End every process; a frozen one does not run again before that. How many there were."""
@@ -185,6 +190,16 @@ class Container:
         count = strike([one.host_pid for one in await self.census.living()], signal.SIGKILL)
         await self.thaw()
         return count + await self.census.kill(Everyone())
+
+    async def quiet(self) -> None:
+        """Every other process has been ended: hold one that is not our idle command, since it would end the container.
+
+        Such is the process of an image's entrypoint, or of a compose service, that does its own work.
+        """
+        seen = self.local.processes() if self.local is not None else await self._seen_by_engine()
+        own = seen[1 : self._own_processes]
+        if any(KEEPER not in " ".join(one.argv) for one in own):
+            await self.freeze()
 
     async def usage(self) -> Usage:
         """What it has used; of one that has ended, what was known last."""
