@@ -97,7 +97,7 @@ async def test_only_unscored_trials_are_tried_again_and_every_try_is_kept(
     heard = Heard()
     with start_run(QUICK, tasks, folder, FACTS) as run:
         end = await execute(run, FakeRunner(ends=ends), heard, budget=ROOM)
-    assert (end.progress.retries, end.progress.unscored) == (2, 1)
+    assert (end.progress.retries, end.progress.retrying, end.progress.unscored) == (2, 0, 1)
     assert [text for text in heard.told if text.startswith("retrying")] == [
         "retrying task-000 after infra",
         "retrying task-000 after test",
@@ -159,6 +159,15 @@ async def test_interruption_stops_the_running_trials_and_resume_goes_on(
         "attempt-1",
         "attempt-1-interrupted-1",
     ]
+
+
+async def test_secrets_in_a_fault_s_message_do_not_reach_the_journal(
+    folder: RunFolder, tasks: tuple[Task, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "infra failed")
+    await _run(folder, tasks, FakeRunner(ends={"task-001": ["infra"]}))
+    assert b"infra failed" not in folder.journal.read_bytes()
+    assert [summary.message for summary in read_run(folder).unscored()] == ["[secret SOME_TOKEN]"]
 
 
 async def test_a_defect_of_the_runner_ends_the_run_and_loses_nothing(

@@ -46,6 +46,8 @@ class FakeRunner:
     ends: Mapping[str, Sequence[End]] = field(default_factory=dict)
     work: Callable[[], Awaitable[object]] | None = None
     """Awaited in the middle of each trial."""
+    keeps_files: bool = True
+    """Whether anything is written into the folders."""
     seen: list[tuple[TrialKey, int]] = field(default_factory=list)
     """Every try, in the order of starting."""
     alive: set[TrialKey] = field(default_factory=set)
@@ -65,8 +67,9 @@ class FakeRunner:
         self.alive.add(plan.key)
         self.most_alive = max(self.most_alive, len(self.alive))
         started_at = now()
-        folder.trajectory.write_text("{}\n")
         try:
+            if self.keeps_files:
+                folder.trajectory.write_text("{}\n")
             if self.work is not None:
                 await self.work()
             return await self._end(self._next_end(task.id), plan, folder, retry, started_at)
@@ -96,7 +99,8 @@ class FakeRunner:
         if end == "defect":
             raise RuntimeError("a defect of the runner")
         result = _result(end, plan, retry, started_at)
-        write_record(folder.result, "trial-result", result.model_dump(mode="json"))
+        if self.keeps_files:
+            write_record(folder.result, "trial-result", result.model_dump(mode="json"))
         return result
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import re
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from termarena.core.trajectory import Step
     from termarena.sandbox.contract import ExecResult, TreeReport
-    from termarena.sandbox.terminal import Terminal, TerminalOptions
+    from termarena.sandbox.terminal import CommandResult, ScreenState, TerminalOptions
     from termarena.tasks.model import McpServer
 
-__all__ = ["Agent", "AgentEnd", "AgentReport", "Brief", "Usage", "Workspace"]
+__all__ = ["Agent", "AgentEnd", "AgentReport", "AgentTerminal", "Brief", "Usage", "Workspace"]
 
 AgentEnd = Literal["submitted", "timeout", "error", "parse_error", "refused", "resource_limit", "cancelled"]
 
@@ -61,6 +61,59 @@ class AgentReport:
 
 
 @runtime_checkable
+class AgentTerminal(Protocol):
+    """A terminal as an agent has it: that of the sandbox, where what is typed is recorded as steps.
+
+    Raises what `termarena.sandbox.terminal.Terminal` raises; no wait and no command lasts beyond the deadline.
+    """
+
+    @property
+    def shell(self) -> str | None:
+        """`bash`, `zsh` or `posix`."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the shell has ended."""
+
+    @property
+    def output_bytes(self) -> int:
+        """How much the terminal has received since it was opened."""
+
+    def screen(self) -> ScreenState:
+        """What a person would see now."""
+
+    def scrollback(self, max_lines: int = 1000) -> tuple[str, ...]:
+        """The last lines that have scrolled off the screen, oldest first."""
+
+    def send_keys(self, *names: str) -> None:
+        """Press keys by name: `C-c`, `Up`, `Enter`."""
+
+    def type_text(self, text: str) -> None:
+        """Type text; a newline is the Enter key."""
+
+    def paste(self, text: str) -> None:
+        """Paste text; a shell does not run it line by line."""
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Another size."""
+
+    async def run(self, command: str, *, timeout_s: float = 60.0) -> CommandResult:
+        """Run a command in the shell that stays, and wait for its end."""
+
+    async def wait_quiet(self, quiet_s: float = 0.25, *, timeout_s: float = 60.0) -> None:
+        """Until nothing has come for a while."""
+
+    async def wait_for(self, pattern: str | re.Pattern[str], *, timeout_s: float = 60.0) -> None:
+        """Until a text or a compiled pattern is there."""
+
+    async def wait_idle(self, *, timeout_s: float = 60.0) -> None:
+        """Until the shell is back at its prompt."""
+
+    async def close(self) -> None:
+        """Hang up: the shell and its jobs get SIGHUP."""
+
+
+@runtime_checkable
 class Workspace(Protocol):
     """An agent's reach into the sandbox, for the length of one `solve`.
 
@@ -72,7 +125,7 @@ class Workspace(Protocol):
     def seconds_left(self) -> float:
         """Until the deadline."""
 
-    async def exec(  # noqa: PLR0913 - the words of the sandbox's own exec
+    async def exec(
         self,
         argv: Sequence[str] | str,
         *,
@@ -82,10 +135,18 @@ class Workspace(Protocol):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """Run a program; a string is a script for the sandbox's best shell, run as a file, never through quoting."""
+        """Run a program; a string is a script for bash where the sandbox has it, else for sh; nothing is quoted.
 
-    def terminal(self, options: TerminalOptions | None = None) -> AbstractAsyncContextManager[Terminal]:
-        """A terminal; it is recorded as `terminal.cast`, further ones of the same trial as `terminal-2.cast` …"""
+        A timeout later than the deadline is the deadline.
+        """
+
+    def terminal(self, options: TerminalOptions | None = None) -> AbstractAsyncContextManager[AgentTerminal]:
+        """A terminal; it is recorded as `terminal.cast`, further ones of the same trial as `terminal-2.cast` …
+
+        Its shell is bash where the sandbox has it, unless the options name another than `/bin/sh`. Leaving the
+        `async with` hangs up only if nothing runs in it: what an agent started in a terminal is still there when a live
+        grading looks, as when a person leaves a window open. `close()` hangs up at once.
+        """
 
     async def read(self, path: str) -> bytes:
         """A file's content; raises `SandboxFileError`."""

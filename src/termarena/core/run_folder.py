@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["AttemptFolder", "RunFolder", "folder_name"]
 
@@ -38,6 +41,7 @@ class AttemptFolder:
     changes.json        what the agent changed in the file system
     state.snapshot      the captured file state that `regrade` starts from
     logs/               what the tests left in /logs, capped
+    …-sealed, …-live    the same of a grading that did not count (test_output-sealed.txt, logs-sealed/)
     """
 
     path: Path

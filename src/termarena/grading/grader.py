@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Grader", "GradingJob"]
 
+ROOT: Final = "0"
+"""By number: an image need not know the name."""
+
 TIMEOUT_STATUS: Final = 124
 
 
@@ -66,7 +69,7 @@ class Grader:
 
         `box` is a fork with no process of the agent alive, the agent's own (`live`), or a separate grader's. `changes`
         are what the agent changed, where that is known: they decide whether a grading that could not be done counts
-        against the agent. `terminal` is the agent's, for tests that are to be typed into it. What the tests wrote goes
+        against the agent (a separate grader's box has none of them). `terminal` is the agent's, for tests that are to be typed into it. What the tests wrote goes
         to `job.output`, what they left in `/logs` to `job.logs`, in place of what an earlier grading put there. After a
         live grading nothing of the tests is left in the box.
 
@@ -87,7 +90,7 @@ class Grader:
             found.fault = GradingFault(reason="tests_changed", message=error.message)
         except SandboxError as error:
             found.fault = GradingFault(reason="sandbox", message=error.message)
-        if found.fault is not None and changes is not None:
+        if found.fault is not None and changes is not None and graded_in != "separate":
             found.fault = await _blamed(box, job, found.fault, changes)
         return _verdict(found, graded_in=graded_in, duration_s=time.monotonic() - started)
 
@@ -101,7 +104,7 @@ class Grader:
         room = Room(
             box,
             tests_too=not job.is_bundled,
-            owner=job.user or "root",
+            owner=job.user or ROOT,
             is_shared=not is_live,
             is_distrusted=has_company or not is_known,
         )

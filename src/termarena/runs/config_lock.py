@@ -5,30 +5,35 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from termarena import __version__
 from termarena.core.errors import DigestMismatch, NotFound, RunNotWritable, TaskFormatError
 from termarena.core.records import read_record, write_record
+from termarena.core.scrub import Scrubber
 from termarena.runs.journal import now
 from termarena.runs.machine import MachineFacts, machine_facts
 from termarena.runs.plan import RunOptions, TrialKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from termarena.core.run_folder import RunFolder
     from termarena.tasks.model import Task
 
 __all__ = [
+    "BrokenTaskFacts",
     "ConfigLock",
     "LockedDataset",
     "LockedTask",
+    "Origin",
     "RunFacts",
     "Versions",
     "check_digests",
+    "digest_of_all",
     "lock_of",
     "read_config_lock",
     "scrubbed",
@@ -37,7 +42,6 @@ __all__ = [
 
 KIND: Final = "run-config"
 HIDDEN: Final = "***"
-SHORTEST_SECRET: Final = 6
 _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _ASSIGNMENT: Final = re.compile(rf"((?:{_SECRET_NAME.pattern})[^=]*=).+", re.IGNORECASE | re.DOTALL)
 _URL_USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -45,6 +49,15 @@ _URL_USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class BrokenTaskFacts(_Frozen):
+    """A folder that claims to be a task and does not load; its trials are unscored, by the task's fault."""
+
+    id: str
+    """The folder's name: what stands in the task is not known."""
+    path: str
+    problem: str
 
 
 class RunFacts(_Frozen):
@@ -59,6 +72,7 @@ class RunFacts(_Frozen):
     """The name that people know the tasks by."""
     argv: tuple[str, ...] = ()
     """The command, already `scrubbed`."""
+    broken: tuple[BrokenTaskFacts, ...] = ()
 
 
 class LockedTask(_Frozen):
@@ -69,6 +83,10 @@ class LockedTask(_Frozen):
     path: str
     """Where it was loaded from."""
     format: str
+    category: str = "unknown"
+    difficulty: str = "unknown"
+    problem: str | None = None
+    """Why it does not load: then there is no digest and no format, and its trials are unscored from the beginning."""
 
 
 class LockedDataset(_Frozen):
@@ -89,6 +107,24 @@ class Versions(_Frozen):
     driver: str | None
 
 
+class Origin(_Frozen):
+    """Where the results of a run came from that another tool carried out."""
+
+    tool: Literal["harbor", "terminal-bench"]
+    version: str | None
+    name: str
+    """What the tool calls the run."""
+    path: str
+    """The folder that was read."""
+    started_at: str | None = None
+    finished_at: str | None = None
+    """UTC; None where the folder does not say, or says it without a time zone."""
+    changed_limits: Mapping[str, str] = Field(default_factory=dict)
+    """Limits that were set for the run, in the tool's own words, instead of those of the tasks."""
+    notes: tuple[str, ...] = ()
+    """What could not be read, or not be told for certain."""
+
+
 class ConfigLock(_Frozen):
     """The record. Digests of images are in each `result.json`, since they are known only when a trial has started."""
 
@@ -99,8 +135,11 @@ class ConfigLock(_Frozen):
     versions: Versions
     dataset: LockedDataset
     tasks: tuple[LockedTask, ...]
-    machine: MachineFacts
+    machine: MachineFacts | None
+    """None for results that were imported: whoever made them did not say."""
     argv: tuple[str, ...]
+    origin: Origin | None = None
+    """None for a run of our own; what has an origin can be read and compared, and neither resumed nor regraded."""
 
     @property
     def trials(self) -> int:
@@ -116,10 +155,7 @@ class ConfigLock(_Frozen):
 
 def lock_of(options: RunOptions, tasks: Sequence[Task], facts: RunFacts) -> ConfigLock:
     """The lock of a run that begins now; reads every file of the tasks."""
-    locked = tuple(
-        LockedTask(id=task.id, digest=task.digest, path=task.provenance.path, format=task.provenance.format)
-        for task in tasks
-    )
+    locked = (*map(_locked, tasks), *map(_locked_broken, facts.broken))
     return ConfigLock(
         created_at=now(),
         options=options,
@@ -132,14 +168,30 @@ def lock_of(options: RunOptions, tasks: Sequence[Task], facts: RunFacts) -> Conf
             agent=facts.agent_version,
             driver=facts.driver_version,
         ),
-        dataset=LockedDataset(name=facts.dataset, digest=_digest_of_all(locked)),
+        dataset=LockedDataset(name=facts.dataset, digest=digest_of_all(locked)),
         tasks=locked,
         machine=machine_facts(),
         argv=facts.argv,
     )
 
 
-def _digest_of_all(tasks: Iterable[LockedTask]) -> str:
+def _locked(task: Task) -> LockedTask:
+    return LockedTask(
+        id=task.id,
+        digest=task.digest,
+        path=task.provenance.path,
+        format=task.provenance.format,
+        category=task.metadata.category,
+        difficulty=task.metadata.difficulty,
+    )
+
+
+def _locked_broken(broken: BrokenTaskFacts) -> LockedTask:
+    return LockedTask(id=broken.id, digest="", path=broken.path, format="", problem=broken.problem)
+
+
+def digest_of_all(tasks: Iterable[LockedTask]) -> str:
+    """What `LockedDataset.digest` is."""
     lines = sorted(f"{task.id!r} {task.digest}\n" for task in tasks)
     return f"tasks1:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
@@ -183,23 +235,16 @@ def check_digests(expected: Mapping[str, str], tasks: Iterable[Task]) -> None:
 
 
 def scrubbed(argv: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """A command line without its secrets: values of variables and options whose name says so, and users in addresses.
-
-    A value that stands in such a variable of the environment is found wherever it appears.
-    """
-    secrets = [
-        value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET
-    ]
+    """A command line without its secrets: what a scrubber knows, values that are given to a name that says so
+    (`--api-key=…`, `TOKEN=…`), and users in addresses."""
+    scrubber = Scrubber.from_environment(environment)
     hidden: list[str] = []
     is_value_due = False
     for word in argv:
-        hidden.append(HIDDEN if is_value_due and not word.startswith("-") else _scrubbed_word(word, secrets))
+        hidden.append(HIDDEN if is_value_due and not word.startswith("-") else _scrubbed_word(word, scrubber))
         is_value_due = word.startswith("-") and "=" not in word and bool(_SECRET_NAME.search(word))
     return tuple(hidden)
 
 
-def _scrubbed_word(word: str, secrets: Sequence[str]) -> str:
-    word = _ASSIGNMENT.sub(rf"\1{HIDDEN}", word)
-    for secret in secrets:
-        word = word.replace(secret, HIDDEN)
-    return _URL_USER.sub(HIDDEN, word)
+def _scrubbed_word(word: str, scrubber: Scrubber) -> str:
+    return _URL_USER.sub(HIDDEN, scrubber.scrub(_ASSIGNMENT.sub(rf"\1{HIDDEN}", word)))

@@ -6,15 +6,16 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from termarena.core.errors import (
-    BuildError,
     CapabilityMissing,
     EngineError,
     ImageError,
+    NoSolution,
     SandboxBroken,
     SandboxError,
     SandboxStartError,
     TaskError,
     TermArenaError,
+    Unhealthy,
     UsageError,
 )
 from termarena.runs.outcome import Fault, FaultDetail, Phase
@@ -40,9 +41,9 @@ def blame(error: BaseException, phase: Phase) -> Blame:
 
 
 def _fault_of(error: BaseException) -> Fault:
-    if isinstance(error, BuildError):
-        return error.cause
-    return "task" if isinstance(error, TaskError | ImageError | UsageError) else "infra"
+    if isinstance(error, ImageError):
+        return error.cause or "infra"
+    return "task" if isinstance(error, TaskError | Unhealthy | NoSolution) else "infra"
 
 
 def describe(error: BaseException, phase: Phase) -> FaultDetail:

@@ -28,10 +28,13 @@ GLANCE_S: Final = 0.01
 
 @contextmanager
 def hold(folder: RunFolder) -> Iterator[None]:
-    """Hold the run for the length of the block. Raises `RunBusy` if another process does, `RunNotWritable`."""
+    """Hold the run for the length of the block.
+
+    Raises `RunBusy` if another process does, `RunNotWritable` where the file system allows no such file or lock.
+    """
     fd = _open(folder.lock)
     try:
-        if not _take(fd):
+        if not _take(fd, folder.lock):
             raise RunBusy(str(folder.path), holder=_holder(folder.lock))
         _sign(fd)
         yield
@@ -58,15 +61,21 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise RunNotWritable(str(path), problem=error.strerror or str(error), errno=error.errno) from error
+        raise _not_writable(path, error) from error
 
 
-def _take(fd: int) -> bool:
+def _not_writable(path: Path, error: OSError) -> RunNotWritable:
+    return RunNotWritable(str(path), problem=error.strerror or str(error), errno=error.errno)
+
+
+def _take(fd: int, path: Path) -> bool:
     for _ in range(GLANCES):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(GLANCE_S)
+        except OSError as error:  # a network file system without locks
+            raise _not_writable(path, error) from error
         else:
             return True
     return False

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from termarena.sandbox.namespace.cgroups import groups_above
+from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Budget", "MachineFacts", "budget_here", "machine_facts"]
+__all__ = ["Budget", "MachineFacts", "budget_here", "groups_above", "machine_facts"]
 
 MIB: Final = 1 << 20
 # For the harness itself and for whatever else lives on the machine.
@@ -70,6 +70,25 @@ def budget_here() -> Budget:
     """
     memory_mb = _usable_memory_mb()
     return Budget(_usable_cpus(), int(memory_mb * (1 - SPARED_SHARE)) if memory_mb is not None else sys.maxsize)
+
+
+def groups_above(
+    controller: str, *, mountinfo: Path = Path("/proc/self/mountinfo"), own: Path = Path("/proc/self/cgroup")
+) -> tuple[Path, ...]:
+    """The folders whose limits bind this process, its own group first, then each group above it; none if not mounted.
+
+    Of version 1's hierarchy where that has the controller, else of the unified one. A group that is not below its mount
+    point, as in some containers, is the mount point itself.
+    """
+    mounts, paths = hierarchies(mountinfo), groups_in(own)
+    name = controller if controller in mounts and controller in paths else UNIFIED
+    if name not in mounts or name not in paths:
+        return ()
+    top = mounts[name]
+    folder = top / paths[name].lstrip("/")
+    if not folder.is_dir():
+        return (top,)
+    return (folder, *(parent for parent in folder.parents if parent.is_relative_to(top)))
 
 
 def _cpu_model() -> str | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from termarena.core.run_folder import RunFolder
     from termarena.runs.journal import Event
 
-__all__ = ["Counts", "History", "RunState", "RunView", "history_of", "read_run"]
+__all__ = ["Counts", "History", "RunState", "RunView", "history_of", "keep_broken", "read_run"]
 
 RunState = Literal["running", "interrupted", "finished"]
 JOURNAL_VERSION: Final = 1
@@ -148,6 +148,7 @@ def read_run(folder: RunFolder) -> RunView:
     lock = read_config_lock(folder)
     is_running = is_held(folder)
     history = history_of(folder.journal)
+    keep_broken(history, lock)
     state: RunState = "finished" if history.finished_at is not None else "running" if is_running else "interrupted"
     return RunView(folder, lock, history, state)
 
@@ -161,6 +162,22 @@ def history_of(journal: Path) -> History:
         _FOLDS[event.name](history, event)
     history.tail = reader.tail
     return history
+
+
+def keep_broken(history: History, lock: ConfigLock) -> None:
+    """Take in what the lock says already: the trials of tasks that do not load are unscored, by the task's fault."""
+    problems = {task.id: task.problem for task in lock.tasks if task.problem is not None}
+    for key in lock.trial_keys() if problems else ():
+        if key.task_id in problems and key not in history:
+            summary = TrialSummary(
+                task_id=key.task_id,
+                attempt=key.attempt,
+                outcome="unscored",
+                fault="task",
+                failure_mode="TASK_FAULT",
+                message=problems[key.task_id] or "",
+            )
+            history.keep(summary.model_dump())
 
 
 def _run_started(history: History, event: Event) -> None:

@@ -110,6 +110,7 @@ class TrialResult(_Frozen):
             reward=self.reward,
             is_tampered=verdict is not None and verdict.is_tampered,
             graded_in=verdict.graded_in if verdict is not None else None,
+            is_host_root=self.sandbox.is_host_root,
             tests_passed=sum(test.state == "passed" for test in tests),
             tests_total=len(tests),
             duration_s=sum(clock.duration_s for clock in self.clocks.values()),
@@ -126,7 +127,7 @@ class TrialResult(_Frozen):
 
 
 class TrialSummary(_Frozen):
-    """One trial in the journal's `trial_finished`: enough for every report, so that none opens a hundred thousand files."""
+    """One trial in the journal's `trial_finished`: enough for every report, so that none opens every folder."""
 
     task_id: str
     attempt: int
@@ -138,11 +139,13 @@ class TrialSummary(_Frozen):
     reward: float | None = None
     is_tampered: bool = False
     graded_in: str | None = None
+    is_host_root: bool = False
     tests_passed: int = 0
     tests_total: int = 0
     duration_s: float = 0.0
     work_s: float | None = None
-    commands: int = 0
+    commands: int | None = 0
+    """None is unknown: other harnesses do not count them."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from termarena import __version__
 from termarena.core.errors import RunNotWritable
+from termarena.core.scrub import Scrubber
 from termarena.runs.engine import TrialStarting
 from termarena.runs.listening import Listener, Progress, Quiet
 from termarena.runs.local import LocalEngine
 from termarena.runs.machine import budget_here
-from termarena.runs.opening import OpenRun, Resume, make_room, open_run, start_run
+from termarena.runs.opening import OpenRun, Resume, make_room, open_run, start_run, started
 from termarena.runs.retry import RetryPolicy
 from termarena.runs.scheduling import Scheduler
 
@@ -88,9 +89,11 @@ class _Execution:
     def __init__(self, run: OpenRun, runner: TrialRunner, listener: Listener, budget: Budget) -> None:
         self._run = run
         self._listener = listener
-        self._scheduler = Scheduler(budget, most=run.lock.options.concurrency)
+        concurrency = run.resume.concurrency if run.resume is not None else None
+        self._scheduler = Scheduler(budget, most=concurrency or run.lock.options.concurrency)
         self._engine = LocalEngine(runner, run.tasks, run.folder, self._scheduler)
         self._policy = RetryPolicy.of(run.lock.options, seed=run.lock.created_at)
+        self._scrubber = Scrubber.from_environment(os.environ)
         self._tally = _tally_of(run)
         self._stopped_by: str | None = None
         self._trouble: RunNotWritable | None = None
@@ -116,7 +119,9 @@ class _Execution:
         self._tell_beginning()
         if self._run.is_finished:
             return
-        if self._run.resume is not None:
+        if self._run.history.started_at is None and self._run.resume is not None:
+            self._record("run_started", started(self._run.lock))
+        elif self._run.resume is not None:
             self._record_resume(self._run.resume)
         for job in self._run.jobs:
             self._engine.submit(job)
@@ -132,6 +137,8 @@ class _Execution:
 
     def _record_resume(self, resume: Resume) -> None:
         history = self._run.history
+        for summary in self._run.adopted:
+            self._record("trial_finished", self._sayable(summary).model_dump())
         for key, retry in history.open.items():
             self._record("trial_interrupted", {**key._asdict(), "retry": retry})
         locked = {task.id: task.digest for task in self._run.lock.tasks} | history.changed
@@ -140,6 +147,7 @@ class _Execution:
             {
                 "termarena": __version__,
                 "left": len(self._run.jobs),
+                "concurrency": resume.concurrency,
                 "source": str(resume.source) if resume.source is not None else None,
                 "changed": {
                     task.id: task.digest for task in self._run.tasks.values() if task.digest != locked[task.id]
@@ -181,9 +189,8 @@ class _Execution:
             raise event.error
 
     async def _finished(self, job: Job, result: TrialResult) -> None:
-        summary = result.summary()
-        fields = summary.model_dump() | {"message": summary.message[:LONGEST_MESSAGE]}
-        if not self._record("trial_finished", fields) or not await self._sync():
+        summary = self._sayable(result.summary())
+        if not self._record("trial_finished", summary.model_dump()) or not await self._sync():
             return
         self._tally.retries += job.retry > 0
         retry = self._policy.next(job, summary)
@@ -195,6 +202,11 @@ class _Execution:
         self._engine.submit(retry, after_s=wait_s)
         self._listener.trial_retrying(summary, self._tally.progress(), wait_s=wait_s)
 
+    def _sayable(self, summary: TrialSummary) -> TrialSummary:
+        """Without secrets, and short: it goes into the journal and on the screen."""
+        message = self._scrubber.scrub(summary.message)[:LONGEST_MESSAGE]
+        return summary if message == summary.message else summary.model_copy(update={"message": message})
+
     def _settle(self, summary: TrialSummary) -> None:
         self._tally.outcomes[summary.outcome] += 1
         self._tally.finished_here += 1
@@ -205,7 +217,7 @@ class _Execution:
             self._record("run_interrupted", {"reason": "run folder not writable"})
             raise self._trouble
         progress = self._tally.progress()
-        if self._stopped_by is not None:
+        if self._stopped_by is not None and progress.left:
             self._record("run_interrupted", {"reason": self._stopped_by})
             await self._sync()
             return RunEnd("interrupted", progress)

@@ -21,6 +21,7 @@ __all__ = [
     "Driver",
     "ExecResult",
     "FileChanges",
+    "Prepared",
     "ProcessInfo",
     "PtyProcess",
     "Sandbox",
@@ -168,6 +169,20 @@ class SandboxRecord:
     started_at: str
     harness_pid: int
     root: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A root file system that is ready to be started any number of times."""
+
+    spec: SandboxSpec
+    """The spec asked for, its root pinned to what was made: starting it pulls and builds nothing."""
+    digest: str
+    """What the root file system is."""
+    image_digest: str | None = None
+    """The engine's own name for the image, where there is one."""
+    was_cached: bool = True
+    """Whether it was there before."""
 
 
 @runtime_checkable
@@ -344,6 +359,13 @@ class Driver(Protocol):
 
     def capabilities(self) -> Capabilities:
         """What it can do on this machine."""
+
+    async def prepare(self, spec: SandboxSpec) -> Prepared:
+        """Pull, build, import or unpack the spec's root file system, unless that was done before.
+
+        Raises `CapabilityMissing`, `ImageError` for a root file system that cannot be used, `BuildError` for one that
+        does not build, `SandboxStartError` when the machine refuses. Cancelling ends the build.
+        """
 
     def start(
         self, what: SandboxSpec | Snapshot, *, spec: SandboxSpec | None = None

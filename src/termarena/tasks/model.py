@@ -317,7 +317,7 @@ class Task(Frozen):
     """How the steps' rewards become the task's."""
     artifacts: tuple[Artifact, ...] = ()
     integrity_allow: Strings = ()
-    """Patterns of paths (`/etc/profile.d/*`) that the instruction itself asks to change: never held against the agent."""
+    """Patterns of paths (`/etc/profile.d/*`) that the instruction asks to change: never held against the agent."""
     trajectory: Tree = EMPTY
     """A prior conversation that the agent continues (`trajectory.json`)."""
     metadata: Metadata = Metadata()

@@ -8,17 +8,22 @@ import signal
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import EngineError, SandboxBroken
+from termarena.core.errors import EngineError, ImageError, SandboxBroken
 from termarena.sandbox.contract import Usage
 from termarena.sandbox.docker.census import Everyone, InnerCensus, LocalCensus
 from termarena.sandbox.docker.execs import Commands
 from termarena.sandbox.docker.files import Files
 from termarena.sandbox.docker.local import Seen, find_local, strike
+from termarena.sandbox.docker.near import NearFiles
+from termarena.sandbox.docker.overlay import find_overlay
+from termarena.sandbox.docker.scripts import KEEPER
 
 if TYPE_CHECKING:
     from termarena.sandbox.docker.census import Census
     from termarena.sandbox.docker.hub import Hub
     from termarena.sandbox.docker.local import Local
+    from termarena.sandbox.docker.overlay import Overlay
+    from termarena.sandbox.docker.snapshots import LayerSnapshot, SavedSnapshot
 
 __all__ = ["Container"]
 
@@ -34,23 +39,28 @@ ROOM: Final = 16
 class Container:
     """It has been created; `attend` begins to follow it."""
 
-    def __init__(self, hub: Hub, container_id: str, name: str, *, allow_local: bool) -> None:
-        """`name` is the sandbox's; without `allow_local` everything goes through the engine, as to a far machine."""
+    def __init__(self, hub: Hub, container_id: str, name: str, *, allow_local: bool, has_layers: bool = False) -> None:
+        """`name` is the sandbox's; without `allow_local` everything goes through the engine, as to a far machine.
+
+        `has_layers`: the engine's change layers can be read from here.
+        """
         self.id = container_id
         self.name = name
         self.hub = hub
         self.engine = hub.engine
         self.local: Local | None = None
+        self.overlay: Overlay | None = None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.exits: dict[str, asyncio.Future[int]] = {}
         self.oom_kills = 0
         self.oom_word = asyncio.Event()
         self.health_word = asyncio.Event()
         self.commands = Commands(self)
-        self.files = Files(self.engine, container_id, name)
+        self.files: Files = Files(self.engine, container_id, name)
         self.census: Census = InnerCensus(name, self._run_inside, has_keeper=True)
         self.is_frozen = False
         self._allow_local = allow_local
+        self._has_layers = has_layers
         self._pids_limit = 0
         self._own_processes = 2
         self._has_quota = False
@@ -73,8 +83,25 @@ class Container:
         self.local = find_local(self.id, int(told["State"]["Pid"])) if self._allow_local else None
         if self.local is not None:
             self.census = LocalCensus(self.local, has_keeper=has_keeper)
+            self.overlay = find_overlay(told) if self._has_layers else None
+            if self.local.has_plain_ids:
+                self.files = NearFiles(self.engine, self.id, self.name, local=self.local)
         else:
             self.census = InnerCensus(self.name, self._run_inside, has_keeper=has_keeper)
+
+    async def fill(self, layer: LayerSnapshot | SavedSnapshot) -> None:
+        """It has not been started: lay a snapshot's changes into it. Raises `ImageError`, `SandboxBroken`."""
+        try:
+            told = (await self.engine.call("GET", f"/containers/{self.id}/json")).json()
+        except EngineError as error:
+            raise SandboxBroken(self.name, error.problem) from error
+        overlay = find_overlay(told)
+        if overlay is None:
+            raise ImageError(f"snapshot of {layer.taken_in}", "cannot be laid into a container of this engine")
+        try:
+            await asyncio.to_thread(_fill, overlay, layer)
+        except (OSError, ValueError) as error:
+            raise ImageError(f"snapshot of {layer.taken_in}", f"cannot be laid into a container: {error}") from error
 
     def _hear(self, event: dict[str, Any]) -> None:
         action = str(event.get("Action", ""))
@@ -139,14 +166,18 @@ class Container:
     async def living(self) -> list[Seen]:
         """Its processes; from afar, those of a frozen container are numbered as the engine's machine does."""
         if self.is_frozen and self.local is None:
-            query = {"ps_args": "-o pid,ppid,sid,uid,stat,args"}
-            try:
-                told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
-            except EngineError as error:
-                raise SandboxBroken(self.name, error.problem) from error
-            seen = sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
-            return [one for one in seen[self._own_processes :] if one.state not in ("Z", "X")]
+            seen = (await self._seen_by_engine())[self._own_processes :]
+            return [one for one in seen if one.state not in ("Z", "X")]
         return await self.census.living()
+
+    async def _seen_by_engine(self) -> list[Seen]:
+        """Every process, process 1 first, as the engine's machine numbers and shows them."""
+        query = {"ps_args": "-o pid,ppid,sid,uid,stat,args"}
+        try:
+            told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
+        except EngineError as error:
+            raise SandboxBroken(self.name, error.problem) from error
+        return sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
 
     async def kill_all(self) -> int:
         """End every process; a frozen one does not run again before that. How many there were."""
@@ -159,6 +190,16 @@ class Container:
         count = strike([one.host_pid for one in await self.census.living()], signal.SIGKILL)
         await self.thaw()
         return count + await self.census.kill(Everyone())
+
+    async def quiet(self) -> None:
+        """Every other process has been ended: hold one that is not our idle command, since it would end the container.
+
+        Such is the process of an image's entrypoint, or of a compose service, that does its own work.
+        """
+        seen = self.local.processes() if self.local is not None else await self._seen_by_engine()
+        own = seen[1 : self._own_processes]
+        if any(KEEPER not in " ".join(one.argv) for one in own):
+            await self.freeze()
 
     async def usage(self) -> Usage:
         """What it has used; of one that has ended, what was known last."""
@@ -204,6 +245,13 @@ class Container:
         except EngineError as error:
             if error.status not in GONE:
                 raise SandboxBroken(self.name, f"could not be removed: {error.problem}") from error
+
+
+def _fill(overlay: Overlay, layer: LayerSnapshot | SavedSnapshot) -> None:
+    with layer.open() as archive:
+        overlay.fill(archive)
+    if layer.entries is None:
+        layer.entries = overlay.changes()
 
 
 def _from_ps(row: list[str]) -> Seen:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import select
@@ -72,6 +73,24 @@ class Local:
                     if os.readlink(f"/proc/{name}/ns/pid") == self._namespace:  # noqa: PTH115 - as above
                         found.append(_look_at(int(name)))
         return sorted(found, key=lambda seen: seen.pid)
+
+    @property
+    def has_plain_ids(self) -> bool:
+        """Whether the container's users have the same numbers on this machine."""
+        try:
+            rows = Path(f"/proc/{self.host_pid}/uid_map").read_text().split()
+        except OSError:
+            return False
+        return rows[:2] == ["0", "0"]
+
+    def open_root(self) -> int:
+        """The root folder of process 1, which is the container's; raises `OSError` when that has ended."""
+        fd = os.open(f"/proc/{self.host_pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Asked for after it was opened: the number may have been given to another process.
+        if os.readlink(f"/proc/{self.host_pid}/ns/pid") == self._namespace:  # noqa: PTH115 - a name of the kernel
+            return fd
+        os.close(fd)
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
     def is_ending(self) -> bool:
         """Whether process 1 is about to end, or has: then every process of the container is killed."""

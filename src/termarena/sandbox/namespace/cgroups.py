@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Usage
     from termarena.sandbox.spec import Limits
 
-__all__ = ["Cgroup", "CgroupHost", "find_cgroups", "groups_above"]
+__all__ = ["Cgroup", "CgroupHost", "find_cgroups"]
 
 CPU_PERIOD_US: Final = 100_000
 CONTROLLERS: Final[tuple[str, ...]] = ("memory", "pids", "cpu")
@@ -246,22 +246,3 @@ def _enable(folder: Path, wanted: list[str], *, prepare: bool) -> list[str]:
         _put(leaf / PROCS, str(os.getpid()))
         _put(control, " ".join(f"+{name}" for name in missing))
     return wanted
-
-
-def groups_above(
-    controller: str, *, mountinfo: Path = Path("/proc/self/mountinfo"), own: Path = Path("/proc/self/cgroup")
-) -> tuple[Path, ...]:
-    """The folders whose limits bind this process, its own group first, then each group above it; none if not mounted.
-
-    Of version 1's hierarchy where that has the controller, else of the unified one. A group that is not below its mount
-    point, as in some containers, is the mount point itself.
-    """
-    mounts, paths = _cgroup_mounts(mountinfo), _own_paths(own)
-    name = controller if controller in mounts and controller in paths else ""
-    if name not in mounts or name not in paths:
-        return ()
-    top = mounts[name]
-    folder = top / paths[name].lstrip("/")
-    if not folder.is_dir():
-        return (top,)
-    return (folder, *(parent for parent in folder.parents if parent.is_relative_to(top)))

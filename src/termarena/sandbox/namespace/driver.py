@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
-from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot, spec_for
+from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.namespace.box import ROOT_NAMES, Holdings, NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
 from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
@@ -122,6 +122,13 @@ class NamespaceDriver:
             raise CapabilityMissing(Feature.WRITABLE_SYSTEM.value, driver=self.name, why=why)
         if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
             raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
+
+    async def prepare(self, spec: SandboxSpec) -> Prepared:
+        """See the contract."""
+        self._check(spec)
+        was_known = self._store.known(spec.root) is not None
+        base = await self._prepare(spec)
+        return Prepared(spec, base.digest, was_cached=was_known)
 
     def start(
         self, what: SandboxSpec | Snapshot, *, spec: SandboxSpec | None = None

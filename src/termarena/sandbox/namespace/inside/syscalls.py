@@ -9,7 +9,7 @@ from typing import Final
 MACHINE: Final = os.uname().machine
 
 SYS_CLONE, SYS_PIVOT_ROOT, SYS_KEYCTL = {"x86_64": (56, 155, 250), "aarch64": (220, 41, 219)}.get(MACHINE, (-1, -1, -1))
-SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_CLONE3 = 428, 429, 435
+SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_FSOPEN, SYS_FSCONFIG, SYS_FSMOUNT, SYS_CLONE3 = 428, 429, 430, 431, 432, 435
 SYS_CLOSE_RANGE, SYS_OPENAT2, SYS_MOUNT_SETATTR = 436, 437, 442
 
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
@@ -21,6 +21,8 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH: Final = 2
 
+FSOPEN_CLOEXEC: Final = 1
+FSCONFIG_SET_STRING, FSCONFIG_CMD_CREATE = 1, 6
 AT_FDCWD: Final = -100
 AT_EMPTY_PATH: Final = 0x1000
 OPEN_TREE_CLONE: Final = 1
@@ -180,6 +182,19 @@ def move_mount(tree_fd: int, target: str) -> None:
     _call(
         "move_mount", SYS_MOVE_MOUNT, tree_fd, b"", AT_FDCWD, _encoded(target), ctypes.c_uint(MOVE_MOUNT_F_EMPTY_PATH)
     )
+
+
+def detached_overlay(lowers: list[str]) -> int:
+    """A read-only overlay of at least two folders, uppermost first, that is mounted nowhere (kernel 6.5)."""
+    fs = _call("fsopen", SYS_FSOPEN, b"overlay", ctypes.c_uint(FSOPEN_CLOEXEC))
+    try:
+        for lower in lowers:
+            _call("fsconfig", SYS_FSCONFIG, fs, ctypes.c_uint(FSCONFIG_SET_STRING), b"lowerdir+", _encoded(lower), 0)
+        _call("fsconfig", SYS_FSCONFIG, fs, ctypes.c_uint(FSCONFIG_CMD_CREATE), None, None, 0)
+        attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV
+        return _call("fsmount", SYS_FSMOUNT, fs, ctypes.c_uint(FSOPEN_CLOEXEC), ctypes.c_uint(attributes))
+    finally:
+        os.close(fs)
 
 
 class _MountAttributes(ctypes.Structure):

@@ -1,0 +1,46 @@
+"""What `run` and `play` share of beginning a run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from termarena.runs.plan import RunOptions
+
+__all__ = ["new_folder", "options_of"]
+
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+LONGEST_WORD = 40
+
+
+def options_of(**values: object) -> RunOptions:
+    """The run's options. Raises UsageError for a value that cannot be, NotFound for a driver that there is not."""
+    from pydantic import ValidationError
+
+    from termarena.core.errors import NotFound, UsageError
+    from termarena.runs.plan import RunOptions
+    from termarena.sandbox.drivers import AUTO, DRIVERS
+
+    if values["driver"] not in (AUTO, *DRIVERS):
+        raise NotFound(f"no driver is called {values['driver']}", known=(AUTO, *DRIVERS))
+    try:
+        return RunOptions.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise UsageError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from error
+
+
+def new_folder(agent: str) -> Path:
+    """`runs/2026-11-15T10-00-00Z-oracle`, or with a number behind it where that is taken."""
+    from datetime import UTC, datetime
+
+    from termarena.cli.finding import RUNS
+
+    word = _ODD.sub("-", agent.rpartition("/")[2]).strip("-.")[:LONGEST_WORD] or "agent"
+    name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{word}"
+    folder, number = RUNS / name, 2
+    while folder.exists():
+        folder, number = RUNS / f"{name}-{number}", number + 1
+    return folder
