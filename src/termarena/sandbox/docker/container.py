@@ -32,6 +32,8 @@ GONE: Final = (404, 409)
 AT_ONCE_API: Final = "/v1.41"
 """Docker 20.10: the first that tells a container's use without measuring over a second."""
 REFUSED: Final = 400
+PAUSE_TRIES: Final = 8
+"""With cgroups of version 1 a container that forks without end can outrun an engine's attempt to freeze it."""
 ROOM: Final = 16
 """Processes beyond the limit that a shell of ours may need when the container is full."""
 
@@ -147,9 +149,18 @@ class Container:
 
     async def freeze(self) -> None:
         """Pause it; raises `SandboxBroken`."""
-        if not self.is_frozen:
-            self.is_frozen = True
-            await self._ask_to("pause")
+        if self.is_frozen:
+            return
+        self.is_frozen = True
+        for left in reversed(range(PAUSE_TRIES)):
+            try:
+                await self._ask_to("pause")
+            except SandboxBroken:
+                if left == 0 or self.ended.done():
+                    self.is_frozen = False
+                    raise
+            else:
+                return
 
     async def thaw(self) -> None:
         """Let it go on; raises `SandboxBroken`."""
