@@ -200,7 +200,8 @@ class Container:
         # The engine's freezer may be one in which a signal waits for the end of the frost.
         count = strike([one.host_pid for one in await self.census.living()], signal.SIGKILL)
         await self.thaw()
-        return count + await self.census.kill(Everyone())
+        await self.census.kill(Everyone())
+        return count
 
     async def quiet(self) -> None:
         """Every other process has been ended: hold one that is not our idle command, since it would end the container.
