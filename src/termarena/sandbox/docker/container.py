@@ -201,7 +201,8 @@ class Container:
         frozen = [one.host_pid for one in await self.census.living()]
         strike(frozen, signal.SIGKILL)
         await self.thaw()
-        return len(frozen) + await self.census.kill(Everyone())
+        await self.census.kill(Everyone())
+        return len(frozen)
 
     async def quiet(self) -> None:
         """Every other process has been ended: hold one that is not our idle command, since it would end the container.
