@@ -45,7 +45,7 @@ class TermArena(NamedTuple):
         """Processor time of what ran inside the sandboxes and counts as ours: embedded ones are our children."""
         if self.driver != "namespace":
             return 0.0
-        used = [result["metrics"].get("cpu_s") for result in self.results(job)]
+        used = [result["metrics"].get("sandbox", {}).get("cpu_s") for result in self.results(job)]
         return None if None in used else sum(used)
 
     def results(self, job: Job) -> Iterator[dict[str, Any]]:

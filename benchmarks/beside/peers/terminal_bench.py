@@ -15,6 +15,8 @@ __all__ = ["TerminalBench"]
 RUN = "run"
 # What `tb` writes when Docker or it itself failed, and when it could not read the tests' output.
 NOT_MEASURED = {"unknown_agent_error", "parse_error", "agent_installation_failed"}
+# Tests that did not end leave it without a verdict, and count against the agent: a solution may hang.
+TOO_LATE = {"test_timeout", "agent_timeout"}
 
 
 class TerminalBench(NamedTuple):
@@ -45,6 +47,6 @@ def _row(trial: dict[str, Any]) -> Row:
     note = "" if mode == "unset" else mode
     if trial.get("is_resolved"):
         return Row("solved", 1.0, note, seconds)
-    if trial.get("is_resolved") is None or mode in NOT_MEASURED:
+    if mode in NOT_MEASURED or (trial.get("is_resolved") is None and mode not in TOO_LATE):
         return Row("unscored", None, note or "no result", seconds)
     return Row("unsolved", 0.0, note, seconds)
