@@ -189,11 +189,11 @@ async def test_a_budget_stops_before_the_request_that_would_exceed_it() -> None:
     models = RunModels(ModelLimits(trial_tokens=2500), patience=QUICK, environ={})
     with ModelServer(said("yes")) as server:
         model = models.open(f"openai:toy@{server.url}")
-        answers = [await model.complete(HELLO, timeout_s=5) for _ in range(13)]
+        answers = [await model.complete(HELLO, timeout_s=5) for _ in range(14)]
         with pytest.raises(BudgetSpent, match="the trial's budget of 2500 tokens is spent"):
             await model.complete(HELLO, timeout_s=5)
         assert len(server.requests) == len(answers)
-        assert model.meter.input_tokens == 1300
+        assert model.meter.input_tokens == 1400
     await models.aclose()
 
 
