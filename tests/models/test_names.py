@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,7 @@ from termarena.models.errors import BudgetSpent, MissingKey
 from termarena.models.lanes import Lane
 from termarena.models.names import PROVIDERS, key_for, parse_name
 from termarena.models.prices import price_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from termarena.models.scripted import read_script
 
 ASKED = Request((Message("user", "Write 1."),))
 
@@ -164,3 +163,14 @@ async def test_tokens_per_minute_are_kept_to(monkeypatch: pytest.MonkeyPatch) ->
     async with lane.place(100_000):  # more than a minute's room: it waits for a full one
         pass
     assert sum(waited) == pytest.approx(30 + 61 + 60)
+
+
+def test_the_page_shows_a_script_that_loads_and_names_every_provider(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+    shown = re.search(r"```json\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    (tmp_path / "s.json").write_text(shown[1])
+    assert len(read_script(tmp_path / "s.json").conversations[0].replies) == 2
+    assert {f"`{name}:" for name in PROVIDERS} <= set(re.findall(r"`\w+:", page))
+    for provider in PROVIDERS.values():
+        assert all(f"`{variable}`" in page for variable in provider.variables)

@@ -152,5 +152,6 @@ class ModelServer:
         writer.write(head.encode() + b"\r\n" + (content[: len(content) // 2] if is_half else content))
         await writer.drain()
         if turn.stalls:
-            await asyncio.Event().wait()
+            assert self._over is not None
+            await self._over.wait()
         return not turn.hangs_up

@@ -51,5 +51,6 @@ def resume(
     folder = find_run(run)
     wish = Resume(source=path, retry_unscored=retry_unscored, allow_changed=allow_changed, concurrency=concurrency)
     opened = open_run(folder, wish)
-    runner = Trials(opened.lock.options, home=resolve_settings().settings.paths.home, run_id=folder.id)
+    home = resolve_settings().settings.paths.home
+    runner = Trials(opened.lock.options, home=home, run_id=folder.id, spent=opened.history.spent())
     raise typer.Exit(carry_out(opened, runner, json=json))
