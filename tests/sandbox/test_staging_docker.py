@@ -152,6 +152,51 @@ async def test_a_healthcheck_that_never_passes(stage: Stage, tmp_path: Path) -> 
             raise AssertionError("started")
 
 
+BEGIN = """#!/bin/sh
+sleep 1000 >/dev/null 2>&1 &
+echo "$WORD" >/begun
+exec "$@"
+"""
+
+
+async def test_an_entrypoint_begins_the_sandbox_but_no_fork(stage: Stage, tmp_path: Path) -> None:
+    dockerfile = f'{BASE}COPY begin.sh /begin.sh\nENTRYPOINT ["sh", "/begin.sh"]\n'
+    wanted = environment(dockerfile, {"begin.sh": BEGIN}, env={"WORD": "given"})
+    state = await stage.prepare(wanted, folder=tmp_path, task="t")
+    async with state.start() as box:
+        await out(box, "until [ -s /begun ]; do :; done")
+        assert await box.read("/begun") == b"given\n"
+        assert [one.argv for one in await box.processes()] == [("sleep", "1000")]
+        await box.write("/begun", b"changed")
+        await box.seal()
+        assert await box.processes() == ()
+        snapshot = await box.snapshot()
+        async with stage._driver.start(snapshot) as fork:  # noqa: SLF001 - the test's own
+            assert await fork.read("/begun") == b"changed"
+            assert await fork.processes() == ()
+        snapshot.close()
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "is_kept"),
+    [('["sh", "-c", "while :; do date >/clock; done"]', True), ('["false"]', False)],
+    ids=["works for itself", "ends at once"],
+)
+async def test_an_entrypoint_that_runs_no_words(
+    stage: Stage, tmp_path: Path, entrypoint: str, *, is_kept: bool
+) -> None:
+    state = await stage.prepare(environment(f"{BASE}ENTRYPOINT {entrypoint}\n"), folder=tmp_path, task="t")
+    async with state.start() as box:
+        if is_kept:
+            await out(box, "until [ -s /clock ]; do :; done")
+        await box.write("/mine", b"x")
+        await box.seal()
+        before = [entry.path for entry in (await box.diff()).changes]
+        assert before == (["/clock", "/mine"] if is_kept else ["/mine"])
+        if is_kept:
+            assert await box.read("/clock") == await box.read("/clock")
+
+
 COMPOSE = """
 services:
   main:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from termarena.agents.contract import AgentReport
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from termarena.agents.contract import Brief, Workspace
 
 
@@ -29,6 +35,16 @@ class TypesIntoATerminal(_Named):
         return AgentReport()
 
 
+class LeavesAVariable(_Named):
+    """Leaves something in its shell and nowhere else."""
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        del brief
+        async with workspace.terminal() as terminal:
+            await terminal.run("export LEFT=here")
+        return AgentReport()
+
+
 class Blocks(_Named):
     """Never gives the event loop back."""
 
@@ -45,3 +61,28 @@ class SolvesAndCrashes(_Named):
         del brief
         await workspace.write("/app/one.txt", b"1\n")
         return AgentReport(message=str(1 / 0))
+
+
+class LooksForKeys(_Named):
+    """Solves the task, and reports every place of this machine and of the sandbox where a key can be read."""
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        del brief
+        secret = os.environ["EXAMPLE_API_KEY"]
+        running = asyncio.ensure_future(workspace.exec("echo 1 >/app/one.txt; env; cat /proc/*/environ; sleep 0.5"))
+        seen = await asyncio.to_thread(_command_lines_with, secret, until=running.done)
+        inside = await running
+        seen += ["the sandbox"] if secret.encode() in inside.stdout else []
+        return AgentReport(message=json.dumps(seen))
+
+
+def _command_lines_with(secret: str, *, until: Callable[[], bool]) -> list[str]:
+    found: set[str] = set()
+    while not until():
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if secret.encode() in process.read_bytes():
+                    found.add(str(process))
+            except OSError:
+                continue
+    return sorted(found)

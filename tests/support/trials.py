@@ -18,6 +18,6 @@ if TYPE_CHECKING:
 
 async def try_task(task: Task, agent: str, folder: Path, *, home: Path, **options: Any) -> TrialResult:  # noqa: ANN401 - RunOptions checks them
     """The result of one attempt; its files are in `folder`."""
-    chosen = RunOptions(agent=agent, driver="namespace", **options)
+    chosen = RunOptions(**{"agent": agent, "driver": "namespace", **options})
     async with Trials(chosen, home=home, run_id="test") as trials:
         return await trials.run(plan_of(task, 1), task, folder=AttemptFolder(folder))

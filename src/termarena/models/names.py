@@ -39,6 +39,18 @@ PROVIDERS: Final = {
     provider.name: provider
     for provider in (
         Provider("openai", _OPENAI, "https://api.openai.com/v1", ("OPENAI_API_KEY",)),
+        Provider(
+            "anthropic",
+            "termarena.models.anthropic:AnthropicWire",
+            "https://api.anthropic.com/v1",
+            ("ANTHROPIC_API_KEY",),
+        ),
+        Provider(
+            "google",
+            "termarena.models.google:GoogleWire",
+            "https://generativelanguage.googleapis.com/v1beta",
+            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        ),
         Provider("openrouter", _OPENAI, "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
         Provider("groq", _OPENAI, "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
         Provider("vllm", _OPENAI, "http://127.0.0.1:8000/v1", ("VLLM_API_KEY",), needs_key=False),
@@ -52,6 +64,7 @@ PROVIDERS: Final = {
             serves_any_name=True,
         ),
         Provider("scripted", ""),
+        Provider("recorded", ""),
     )
 }
 

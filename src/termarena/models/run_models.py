@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from termarena.core.errors import UsageError
+from termarena.core.scrub import Scrubber
 from termarena.models.budget import Amount, Budget, Meter
 from termarena.models.errors import UnusableReply
 from termarena.models.http import HttpModel, Patience, Transport, estimate_tokens, require_httpx
 from termarena.models.lanes import Lane
 from termarena.models.names import key_for, parse_name
 from termarena.models.prices import price_table
+from termarena.models.recorded import RecordedModel, read_recordings
 from termarena.models.scripted import ScriptedModel, read_script
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from termarena.models.contract import Completion, Exchange, Model, Request
     from termarena.models.names import ModelName
     from termarena.models.prices import Price
+    from termarena.models.recorded import Recordings
 
 __all__ = ["MeteredModel", "ModelLimits", "RunModels"]
 
@@ -65,6 +68,7 @@ class RunModels:
         self._environ = os.environ if environ is None else environ
         self._transport: Transport | None = None
         self._lanes: dict[tuple[str, str | None], Lane] = {}
+        self._recordings: dict[str, Recordings] = {}
         before = spent or Amount()
         self.budget = Budget(
             "run",
@@ -85,15 +89,20 @@ class RunModels:
             key_for(name, self._environ)
             require_httpx()
         else:
-            script = read_script(Path(name.model))
-        tells_costs = name.provider.name == "openrouter" or (not name.provider.wire and script.tells_costs)
-        if self.limits.counts_money and not tells_costs and self.price_of(name) is None:
+            self._from_file(name)
+        if self.limits.counts_money and not self._tells_costs(name) and self.price_of(name) is None:
             raise UsageError(
                 f"what {word} costs is not known, so a budget in money cannot be held",
                 hint="limit its tokens instead: --trial-budget-tokens, --run-budget-tokens",
             )
         self.budget.check()
         return name
+
+    def _tells_costs(self, name: ModelName) -> bool:
+        """Whether its answers come with their cost. Raises `NotFound` and `UsageError` for a file that is none."""
+        if name.provider.name == "scripted":
+            return read_script(Path(name.model)).tells_costs
+        return name.provider.name == "openrouter"
 
     async def probe(self, word: str) -> None:
         """Look whether the endpoint is there and takes the key; nothing is asked of the model.
@@ -108,7 +117,7 @@ class RunModels:
         """A model for one attempt, with the budget of a trial. Raises what `check` raises."""
         name = self.check(word)
         price = self.price_of(name)
-        inner: Model = self._over_http(name) if name.provider.wire else self._scripted(name)
+        inner: Model = self._over_http(name) if name.provider.wire else self._from_file(name)
         budget = Budget("trial", usd=self.limits.trial_usd, tokens=self.limits.trial_tokens, parent=self.budget)
         return MeteredModel(inner, price, budget)
 
@@ -116,8 +125,14 @@ class RunModels:
         """From the table; None is unknown."""
         return None if name.has_own_url else price_table().find(name.provider.name, name.model)
 
-    def _scripted(self, name: ModelName) -> Model:
-        return ScriptedModel(name.word, read_script(Path(name.model)))
+    def _from_file(self, name: ModelName) -> Model:
+        """Raises `NotFound` and `UsageError`."""
+        if name.provider.name == "scripted":
+            return ScriptedModel(name.word, read_script(Path(name.model)))
+        if name.model not in self._recordings:
+            self._recordings[name.model] = read_recordings(Path(name.model))
+        scrubber = Scrubber.from_environment(self._environ)
+        return RecordedModel(name.word, self._recordings[name.model], scrubber)
 
     def _over_http(self, name: ModelName) -> HttpModel:
         if self._transport is None:

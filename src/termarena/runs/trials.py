@@ -55,6 +55,7 @@ class Trials:
         self._home = home
         self._run_id = run_id
         self._on_log = on_log
+        self._spent = spent
         self._models = RunModels(limits_of(options), spent=spent)
         self._agent_options = agent_options or AgentOptions(
             model=options.model, models=self._models, loop=_loop(options)
@@ -70,7 +71,7 @@ class Trials:
         """
         if self._options.model is None or not takes_models(self._options.agent):
             return
-        models = RunModels(limits_of(self._options))
+        models = RunModels(limits_of(self._options), spent=self._spent)
         try:
             await models.probe(self._options.model)
         finally:

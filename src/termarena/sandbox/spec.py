@@ -103,5 +103,8 @@ class SandboxSpec(_Frozen):
     hostname: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$")] = "sandbox"
     user: str = "root"
     """`name`, `uid`, `name:group` or `uid:gid` of the sandbox."""
+    runs_entrypoint: bool = False
+    """Images: whether the image's own ENTRYPOINT begins the sandbox, as with `docker run IMAGE sleep infinity`; it may
+    start services. A fork never runs it again."""
     requires: frozenset[Feature] = frozenset()
     """A missing one is refused before start; every other limit is applied as well as the machine allows."""

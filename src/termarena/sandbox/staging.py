@@ -247,6 +247,7 @@ def image_spec(environment: Environment, *, variables: Mapping[str, str] | None 
         network=Network(mode=environment.network.mode, allowed_hosts=environment.network.allowed_hosts),
         env=filled_in(environment.env, variables or {}),
         workdir=environment.workdir,
+        runs_entrypoint=True,
     )
 
 

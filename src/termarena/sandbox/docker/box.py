@@ -247,6 +247,8 @@ class DockerSandbox:
         if not self._is_sealed:
             await self.kill_processes()
             self._is_sealed = True
+            if self._spec.runs_entrypoint or self._spec.root.kind == "compose":
+                await self.container.quiet()
 
     async def _rows(self) -> Rows:
         self._check_alive()
@@ -266,6 +268,8 @@ class DockerSandbox:
 
     def _pack(self, overlay: Overlay) -> LayerSnapshot:
         origin = self._origin
+        if origin.scratch is not None:
+            origin.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         layer = tempfile.TemporaryFile(dir=origin.scratch)  # noqa: SIM115 - the snapshot owns it
         try:
             overlay.pack(layer, max_bytes=SNAPSHOT_TO_DISK * self._spec.limits.disk_bytes)

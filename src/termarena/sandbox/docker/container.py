@@ -16,6 +16,7 @@ from termarena.sandbox.docker.files import Files
 from termarena.sandbox.docker.local import Seen, find_local, strike
 from termarena.sandbox.docker.near import NearFiles
 from termarena.sandbox.docker.overlay import find_overlay
+from termarena.sandbox.docker.scripts import KEEPER
 
 if TYPE_CHECKING:
     from termarena.sandbox.docker.census import Census
@@ -31,6 +32,8 @@ GONE: Final = (404, 409)
 AT_ONCE_API: Final = "/v1.41"
 """Docker 20.10: the first that tells a container's use without measuring over a second."""
 REFUSED: Final = 400
+PAUSE_TRIES: Final = 8
+"""With cgroups of version 1 a container that forks without end can outrun an engine's attempt to freeze it."""
 ROOM: Final = 16
 """Processes beyond the limit that a shell of ours may need when the container is full."""
 
@@ -81,7 +84,7 @@ class Container:
         self._has_quota = "size" in (told["HostConfig"].get("StorageOpt") or {})
         self.local = find_local(self.id, int(told["State"]["Pid"])) if self._allow_local else None
         if self.local is not None:
-            self.census = LocalCensus(self.local, has_keeper=has_keeper)
+            self.census = LocalCensus(self.name, self.local, has_keeper=has_keeper)
             self.overlay = find_overlay(told) if self._has_layers else None
             if self.local.has_plain_ids:
                 self.files = NearFiles(self.engine, self.id, self.name, local=self.local)
@@ -146,9 +149,18 @@ class Container:
 
     async def freeze(self) -> None:
         """Pause it; raises `SandboxBroken`."""
-        if not self.is_frozen:
-            self.is_frozen = True
-            await self._ask_to("pause")
+        if self.is_frozen:
+            return
+        self.is_frozen = True
+        for left in reversed(range(PAUSE_TRIES)):
+            try:
+                await self._ask_to("pause")
+            except SandboxBroken:
+                if left == 0 or self.ended.done():
+                    self.is_frozen = False
+                    raise
+            else:
+                return
 
     async def thaw(self) -> None:
         """Let it go on; raises `SandboxBroken`."""
@@ -165,14 +177,18 @@ class Container:
     async def living(self) -> list[Seen]:
         """Its processes; from afar, those of a frozen container are numbered as the engine's machine does."""
         if self.is_frozen and self.local is None:
-            query = {"ps_args": "-o pid,ppid,sid,uid,stat,args"}
-            try:
-                told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
-            except EngineError as error:
-                raise SandboxBroken(self.name, error.problem) from error
-            seen = sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
-            return [one for one in seen[self._own_processes :] if one.state not in ("Z", "X")]
+            seen = (await self._seen_by_engine())[self._own_processes :]
+            return [one for one in seen if one.state not in ("Z", "X")]
         return await self.census.living()
+
+    async def _seen_by_engine(self) -> list[Seen]:
+        """Every process, process 1 first, as the engine's machine numbers and shows them."""
+        query = {"ps_args": "-o pid,ppid,sid,uid,stat,args"}
+        try:
+            told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
+        except EngineError as error:
+            raise SandboxBroken(self.name, error.problem) from error
+        return sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
 
     async def kill_all(self) -> int:
         """End every process; a frozen one does not run again before that. How many there were."""
@@ -182,9 +198,21 @@ class Container:
             await self.thaw()
             return await self.census.kill(Everyone())
         # The engine's freezer may be one in which a signal waits for the end of the frost.
-        count = strike([one.host_pid for one in await self.census.living()], signal.SIGKILL)
+        frozen = [one.host_pid for one in await self.census.living()]
+        strike(frozen, signal.SIGKILL)
         await self.thaw()
-        return count + await self.census.kill(Everyone())
+        await self.census.kill(Everyone())
+        return len(frozen)
+
+    async def quiet(self) -> None:
+        """Every other process has been ended: hold one that is not our idle command, since it would end the container.
+
+        Such is the process of an image's entrypoint, or of a compose service, that does its own work.
+        """
+        seen = self.local.processes() if self.local is not None else await self._seen_by_engine()
+        own = seen[1 : self._own_processes]
+        if any(KEEPER not in " ".join(one.argv) for one in own):
+            await self.freeze()
 
     async def usage(self) -> Usage:
         """What it has used; of one that has ended, what was known last."""
@@ -242,7 +270,8 @@ def _fill(overlay: Overlay, layer: LayerSnapshot | SavedSnapshot) -> None:
 def _from_ps(row: list[str]) -> Seen:
     """A line of `ps` on the engine's machine: the columns that `living` asks for."""
     pid, parent, session, uid, state, words = row
-    return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, tuple(words.split()))
+    threads = 2 if "l" in state else 1  # its letter for a process of several
+    return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, threads, tuple(words.split()))
 
 
 def _from_stats(told: dict[str, Any], *, oom_kills: int) -> Usage:

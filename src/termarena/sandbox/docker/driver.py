@@ -205,7 +205,9 @@ class DockerDriver:
                     yield main
                 return
             base = (await self._store.prepare(hub.engine, root)).image
-            box = await self._make(hub, spec, await self._origin(hub, spec, base, what))
+            has_entrypoint = spec.runs_entrypoint and bool(base.entrypoint) and isinstance(what, SandboxSpec)
+            spec = spec.model_copy(update={"runs_entrypoint": has_entrypoint})
+            box = await self._make_patiently(hub, spec, await self._origin(hub, spec, base, what))
             try:
                 async with self._timed(box, spec.limits), self._networked(box, spec):
                     yield box
@@ -271,6 +273,16 @@ class DockerDriver:
             raise ImageError(f"snapshot of {what.taken_in}", "has been closed, or its engine has dropped it")
         return replace(plain, image=image, rows=what.rows)
 
+    async def _make_patiently(self, hub: Hub, spec: SandboxSpec, origin: Origin) -> DockerSandbox:
+        """One whose entrypoint does not run the words it is given is started without it."""
+        try:
+            return await self._make(hub, spec, origin)
+        except SandboxStartError as error:
+            if not spec.runs_entrypoint:
+                raise
+            self._store.say(f"{origin.image.name}: its ENTRYPOINT does not keep a container alive, left out: {error}")
+        return await self._make(hub, spec.model_copy(update={"runs_entrypoint": False}), origin)
+
     async def _make(self, hub: Hub, spec: SandboxSpec, origin: Origin) -> DockerSandbox:
         """A ready sandbox, or nothing left of it."""
         sandbox_id = origin.labels[labels.SANDBOX]
@@ -296,13 +308,10 @@ class DockerDriver:
         wanted: dict[str, Any] = {
             "Image": origin.image.id,
             "Hostname": spec.hostname,
-            "Entrypoint": ["/bin/sh", "-c", KEEPER],
-            "Cmd": [],
-            "User": "0:0",
-            "WorkingDir": "/",
             "OpenStdin": True,
             "Labels": dict(origin.labels),
             "HostConfig": host_config(spec.limits, network=self._found.network_of(spec.network.mode)),
+            **_first_process(spec),
         }
         if self._found.has_disk_limit:
             wanted["HostConfig"]["StorageOpt"] = {"size": str(spec.limits.disk_bytes)}
@@ -340,6 +349,14 @@ class DockerDriver:
         async with Proxy(spec.network).serve(local.listen(PROXY_PORT)):
             box.add_environment(Proxy.environment(PROXY_PORT))
             yield
+
+
+def _first_process(spec: SandboxSpec) -> dict[str, Any]:
+    """What the container runs: our idle command as root, or as the words of the image's entrypoint and as its user."""
+    idle = ["/bin/sh", "-c", KEEPER]
+    if spec.runs_entrypoint:
+        return {"Cmd": idle, "Env": [f"{name}={value}" for name, value in spec.env.items()]}
+    return {"Entrypoint": idle, "Cmd": [], "User": "0:0", "WorkingDir": "/"}
 
 
 def host_config(limits: Limits, *, network: str) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class Image:
     architecture: str
     user: str = ""
     """Whom its commands run as; empty for root."""
+    entrypoint: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -68,6 +69,7 @@ async def inspect_image(engine: Engine, name: str) -> Image | None:
         workdir=str(config.get("WorkingDir") or ""),
         architecture=str(told.get("Architecture") or "amd64"),
         user=str(config.get("User") or ""),
+        entrypoint=tuple(config.get("Entrypoint") or ()),
     )
 
 
@@ -131,10 +133,14 @@ class ImageStore:
             problem = f"is not on the engine and cannot be pulled: {error.problem}"
             raise ImageError(name, problem, hint=hint, cause=blame_for_pull(error.status)) from error
 
-    def _log(self, message: dict[str, Any]) -> None:
+    def say(self, line: str) -> None:
+        """A line for whoever listens to pulls and builds."""
         if self._on_log is not None:
-            words = [str(message.get(key, "")) for key in ("id", "status", "progress")]
-            self._on_log(" ".join(word for word in words if word))
+            self._on_log(line)
+
+    def _log(self, message: dict[str, Any]) -> None:
+        words = [str(message.get(key, "")) for key in ("id", "status", "progress")]
+        self.say(" ".join(word for word in words if word))
 
     async def _folder(self, engine: Engine, path: Path) -> Built:
         _check_folder(path)

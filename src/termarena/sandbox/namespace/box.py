@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -26,11 +25,10 @@ from termarena.sandbox.contract import (
     Usage,
 )
 from termarena.sandbox.counters import room_of
-from termarena.sandbox.namespace import trees
-from termarena.sandbox.namespace.answers import check_path, exit_status, raise_refusal, read_and_close, write_and_close
+from termarena.sandbox.namespace.answers import exit_status, raise_refusal
 from termarena.sandbox.namespace.channel import Channel
 from termarena.sandbox.namespace.differences import changes_between
-from termarena.sandbox.namespace.inside import wire
+from termarena.sandbox.namespace.files import Files
 from termarena.sandbox.namespace.pty import NamespacePty
 from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot
 from termarena.sandbox.namespace.streams import Collector, Pipes
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.sandbox.namespace.cgroups import Cgroup
+    from termarena.sandbox.namespace.inside import wire
     from termarena.sandbox.spec import SandboxSpec
     from termarena.sandbox.state import Trace
 
@@ -80,6 +79,7 @@ class NamespaceSandbox:
         self._ready: asyncio.Future[wire.Message] = asyncio.get_running_loop().create_future()
         self._opened: dict[int, asyncio.Future[wire.Received]] = {}
         self._channel = Channel(sandbox_id, control, on_event=self._take_event)
+        self._files = Files(self._channel, self._result)
         self._draining: set[Collector] = set()
         self._env = dict(spec.env)
         self._shared: list[NamespaceSnapshot] = []
@@ -252,7 +252,7 @@ class NamespaceSandbox:
         return self._held.cgroup.oom_kills() if self._held.cgroup is not None else 0
 
     async def _result(
-        self, number: int, future: asyncio.Future[wire.Received], *, timeout_s: float | None
+        self, number: int, future: asyncio.Future[wire.Received], *, timeout_s: float | None = None
     ) -> wire.Received:
         """The answer to an exec; a cancelled wait ends the exec, one that is never answered ends the sandbox."""
         backstop = None if timeout_s is None else timeout_s + GRACE_S + BACKSTOP_S
@@ -314,9 +314,14 @@ class NamespaceSandbox:
 
     async def kill_processes(self) -> int:
         """See the contract."""
-        count = int((await self._channel.ask({"op": "kill_all"})).message["count"])
+        return await self._kill_all("kill_all")
+
+    async def _kill_all(self, operation: str) -> int:
+        answer = (await self._channel.ask({"op": operation})).message
+        if "problem" in answer:
+            raise SandboxBroken(self._id, str(answer["problem"]))
         self._is_frozen = False
-        return count
+        return int(answer["count"])
 
     async def freeze(self) -> None:
         """See the contract."""
@@ -353,24 +358,14 @@ class NamespaceSandbox:
 
     # Files.
 
-    async def _open(self, path: str, **how: object) -> int:
-        received = await self._channel.ask({"op": "open", "path": path, **how})
-        raise_refusal(received.message, str(how["access"]), path)
-        return received.fds[0]
-
     async def read(self, path: str, *, max_bytes: int = DEFAULT_READ_BYTES) -> bytes:
         """See the contract."""
-        check_path(path)
-        return await asyncio.to_thread(read_and_close, await self._open(path, access="read"), path, max_bytes)
+        return await self._files.read(path, max_bytes=max_bytes)
 
     async def write(self, path: str, content: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
         """See the contract."""
-        check_path(path)
         self._refuse_if_final()
-        fd = await self._open(path, access="write", mode=mode, user=self._user(user))
-        await asyncio.to_thread(write_and_close, fd, path, content)
-        # Process 1 closes its own descriptor after it has answered; a program that is still open cannot be executed.
-        await self._channel.ask({"op": "nothing"})
+        await self._files.write(path, content, mode=mode, user=self._user(user))
 
     def _refuse_if_final(self) -> None:
         if self._channel.ended is not None:
@@ -382,51 +377,12 @@ class NamespaceSandbox:
 
     async def put_tree(self, source: Path, target: str, *, user: str | None = None) -> TreeReport:
         """See the contract."""
-        check_path(target)
         self._refuse_if_final()
-        reading, writing = os.pipe()
-        packing = asyncio.get_running_loop().run_in_executor(None, trees.pack_folder, source, writing)
-        try:
-            report = await self._job("put_tree", (reading,), path=target, user=self._user(user))
-        finally:
-            os.close(reading)
-            await asyncio.shield(packing)
-        return TreeReport(int(report["count"]), int(report["size_bytes"]))
+        return await self._files.put_tree(source, target, user=self._user(user))
 
     async def get_tree(self, source: str, target: Path, *, max_bytes: int = DEFAULT_TREE_BYTES) -> TreeReport:
         """See the contract."""
-        check_path(source)
-        await asyncio.to_thread(trees.make_empty, target)
-        reading, writing = os.pipe()
-        unpacking = asyncio.get_running_loop().run_in_executor(None, trees.receive_tree, reading, target)
-        try:
-            report = await self._job("get_tree", (writing,), path=source, max_bytes=max_bytes)
-        finally:
-            os.close(writing)
-            received = await asyncio.gather(asyncio.shield(unpacking), return_exceptions=True)
-        if isinstance(received[0], BaseException):
-            raise received[0]
-        done = received[0]
-        return TreeReport(done.files, done.size_bytes, tuple(sorted({*done.skipped, *report["skipped"]})))
-
-    async def _job(self, job: str, fds: tuple[int, ...] = (), **args: object) -> dict[str, Any]:
-        """Run a job in the sandbox and take its report; `SandboxFileError` when it failed."""
-        report_fd = os.memfd_create("report", os.MFD_CLOEXEC)
-        number = self._channel.number()
-        try:
-            request = {"op": "job", "id": number, "job": job, **args}
-            answer = await self._result(number, await self._channel.begin(request, (report_fd, *fds)), timeout_s=None)
-            os.lseek(report_fd, 0, os.SEEK_SET)
-            raw = wire.read_to_end(report_fd)
-        finally:
-            os.close(report_fd)
-        where = str(args.get("path", ""))
-        raise_refusal(answer.message, job, where)
-        if not raw:
-            raise SandboxFileError(job, where, problem="it was ended before it could report")
-        report: dict[str, Any] = json.loads(raw)
-        raise_refusal(report, job, str(report.get("path") or where))
-        return report
+        return await self._files.get_tree(source, target, max_bytes=max_bytes)
 
     # States.
 
@@ -434,8 +390,7 @@ class NamespaceSandbox:
         """See the contract."""
         if not self._is_sealed:
             self._is_sealed = True
-            await self._channel.ask({"op": "seal"})
-            self._is_frozen = False
+            await self._kill_all("seal")
 
     async def snapshot(self) -> NamespaceSnapshot:
         """See the contract."""
@@ -452,7 +407,7 @@ class NamespaceSandbox:
         file = tempfile.TemporaryFile(dir=self._held.scratch)  # noqa: SIM115 - the snapshot owns it
         try:
             allowed = SNAPSHOT_TO_DISK * self._spec.limits.disk_bytes
-            report = await self._job("snapshot", (file.fileno(),), max_bytes=allowed)
+            report = await self._files.job("snapshot", (file.fileno(),), max_bytes=allowed)
         except BaseException:
             file.close()
             raise
@@ -476,7 +431,7 @@ class NamespaceSandbox:
             raise ValueError("the snapshot was not taken in this sandbox")
         if isinstance(since, NamespaceSnapshot) and since.entries is None:
             return FileChanges()
-        now = (await self._job("diff"))["entries"]
+        now = (await self._files.job("diff"))["entries"]
         before = () if since is None else since.entries or ()
         return changes_between(before, now)
 
