@@ -12,6 +12,7 @@ from support.model_server import ModelServer, Turn, declined, said
 from support.tasks import Made, make_task
 from termarena.agents import AgentOptions
 from termarena.agents.mind import LoopOptions
+from termarena.core.errors import UsageError
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
 from termarena.models import ModelLimits, RunModels, Sampling
@@ -48,9 +49,10 @@ class Bench:
         max_steps: int = 20,
         limits: ModelLimits | None = None,
         made: Made | None = None,
+        environ: dict[str, str] | None = None,
     ) -> TrialResult:
         task = make_task(self.folder / "task", made)
-        models = RunModels(limits, patience=QUICK, environ={})
+        models = RunModels(limits, patience=QUICK, environ=environ or {})
         given = AgentOptions(model=model, models=models, loop=LoopOptions(max_steps, Sampling(temperature=0)))
         options = RunOptions(agent=agent, model=model, driver="namespace")
         async with Trials(options, home=self.home, run_id="test", agent_options=given) as trials:
@@ -311,3 +313,43 @@ def test_what_cannot_run_is_said_before_any_sandbox_starts(tmp_path: Path, argum
     assert done.returncode in (1, 2)
     assert said_so in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+# Recorded models.
+
+
+async def test_what_a_real_model_said_is_played_again_without_it(bench: Bench, tmp_path: Path) -> None:
+    with ModelServer(WRITES_ONE, said(None, calls=[("EXECUTE", {"command": "date +%N"})]), DONE) as server:
+        first = await bench.run(f"openai:toy@{server.url}")
+    kept = tmp_path / "kept"
+    bench.attempt.path.rename(kept)
+    again = await bench.run(f"recorded:{kept}")
+    assert (first.outcome, again.outcome, again.agent_end) == ("solved", "solved", "submitted")
+    assert (again.agent.input_tokens, again.agent.commands) == (first.agent.input_tokens, first.agent.commands)
+    other = await Bench(tmp_path / "other", bench.home).run(f"recorded:{kept}", max_steps=7)
+    assert other.agent_error is not None
+    assert "no conversation that begins like this one" in other.agent_error.message
+
+
+async def test_a_secret_in_a_request_does_not_keep_a_recording_from_being_found(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "correct-horse-battery")
+    made = Made(files={"instruction.md": "Write correct-horse-battery, I mean 1, to /app/one.txt."})
+    with ModelServer(WRITES_ONE, DONE) as server:
+        await bench.run(f"openai:toy@{server.url}", made=made)
+    bench.attempt.path.rename(tmp_path / "kept")
+    assert "correct-horse" not in (tmp_path / "kept" / "messages.jsonl").read_text()
+    again = await bench.run(
+        f"recorded:{tmp_path / 'kept'}", made=made, environ={"SOME_API_KEY": "correct-horse-battery"}
+    )
+    assert again.outcome == "solved"
+
+
+@pytest.mark.parametrize("content", [None, "", "{", '{"direction": "sent", "content": {}}'])
+def test_a_path_without_a_recording_is_told(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "messages.jsonl"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UsageError):
+        RunModels(environ={}).check(f"recorded:{path}")

@@ -74,6 +74,7 @@ class ModelServer:
         self.models = models
         self.key = key
         self.requests: list[dict[str, Any]] = []
+        self.heads: list[str] = []
         self.open_requests = 0
         self.most_at_once = 0
         self.on_request: Callable[[int], Turn] | None = None
@@ -137,8 +138,14 @@ class ModelServer:
         if self.key is not None and fields.get("authorization") != f"Bearer {self.key}":
             return declined(401, "Incorrect API key provided")
         if head.startswith("GET /v1/models"):
-            return Turn({"object": "list", "data": [{"id": name} for name in self.models]})
+            return Turn(
+                {
+                    "data": [{"id": name} for name in self.models],
+                    "models": [{"name": f"models/{name}"} for name in self.models],
+                }
+            )
         self.requests.append(json.loads(content))
+        self.heads.append(head)
         number = len(self.requests)
         if self.on_request is not None:
             return self.on_request(number)

@@ -216,7 +216,7 @@ class HttpModel:
         """What the refusal means; returns only where it was the model's provider that refused to speak."""
         if problem.code == "content_filter":
             return Completion(Message("assistant", problem.text), "refused")
-        if status in _KEY:
+        if status in _KEY or problem.code in _KEY:
             raise KeyRefused(self._url, problem.text, variable=self._key.variable)
         if problem.code in _OUT_OF_CREDIT or problem.type in _OUT_OF_CREDIT:
             raise ModelRejected(self._url, problem.text, status=status)
@@ -243,8 +243,8 @@ class HttpModel:
         except (_TryAgain, UnusableReply) as error:
             raise ModelUnavailable(self._url, str(error), hint=_DOWN) from error
         status, response = answer.status, answer.content
-        if status in _KEY:
-            problem = self._wire.problem(response)
+        problem = self._wire.problem(response)
+        if status in _KEY or (problem is not None and problem.code in _KEY):
             raise KeyRefused(self._url, problem.text if problem else str(status), variable=self._key.variable)
         names = self._wire.listed(response) if status == OK else None
         if status == OK and names is None:
