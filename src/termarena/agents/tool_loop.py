@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from termarena import __version__
 from termarena.agents.contract import AgentReport
+from termarena.agents.examples import show_as_text, show_as_turns
 from termarena.agents.habits import Habits
-from termarena.agents.mind import LoopOptions, Mind, model_of, usage_of
+from termarena.agents.mind import LoopOptions, Mind, model_of, recall, usage_of
 from termarena.agents.text_protocol import read_actions
 from termarena.agents.toolbox import TOOLS, Action, Hands
 from termarena.models import Message
@@ -132,7 +133,7 @@ def make(request: AgentRequest) -> AgentFactory:
     opener = model_of(request)
     loop = request.options.loop or LoopOptions()
     protocol: _Protocol = _TextForm() if request.word == "tools-text" else _Native()
-    return lambda: ToolsAgent(request.word, opener(), protocol, loop)
+    return lambda: ToolsAgent(request, opener(), protocol, loop)
 
 
 class ToolsAgent:
@@ -140,9 +141,10 @@ class ToolsAgent:
 
     version = __version__
 
-    def __init__(self, word: str, model: MeteredModel, protocol: _Protocol, options: LoopOptions) -> None:
-        """`word` is that of `--agent`."""
-        self.name = word
+    def __init__(self, request: AgentRequest, model: MeteredModel, protocol: _Protocol, options: LoopOptions) -> None:
+        """`request` is what it was made of."""
+        self.name = request.word
+        self._request = request
         self._model = model
         self._protocol = protocol
         self._options = options
@@ -155,12 +157,24 @@ class ToolsAgent:
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
         """Raises `ModelUnavailable` when no answer was to be had, and what says that the sandbox is gone."""
         mind = Mind(self._model, workspace, tools=self._protocol.tools, sampling=self._options.sampling)
-        mind.tell(Message("system", f"{_ROLE}\n{self._protocol.instructions}"), Message("user", self._task(brief)))
+        mind.tell(*self._beginning(brief, workspace))
         async with Hands(workspace, workdir=brief.workdir) as hands:
             try:
                 return await self._work(mind, hands, workspace)
             except (BudgetSpent, ContextOverflow) as error:
                 return self._report("resource_limit", str(error))
+
+    def _beginning(self, brief: Brief, workspace: Workspace) -> list[Message]:
+        """The instructions, examples, the task; which examples is noted in the trajectory."""
+        role = Message("system", f"{_ROLE}\n{self._protocol.instructions}")
+        task = Message("user", self._task(brief))
+        found = recall(self._request, brief.instruction)
+        if found is None:
+            return [role, task]
+        workspace.note(found.step())
+        if not self._protocol.tools:
+            return [role, *show_as_turns(found), task]
+        return [Message("system", f"{role.content}\n\n{show_as_text(found)}"), task]
 
     def _task(self, brief: Brief) -> str:
         rows = [brief.instruction.strip(), ""]

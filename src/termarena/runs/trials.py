@@ -15,6 +15,7 @@ from termarena.models import ModelLimits, RunModels, Sampling
 from termarena.runs.judging import Judge
 from termarena.runs.recording import write_attempt
 from termarena.runs.setting import Setting
+from termarena.runs.solved import SolvedExamples
 from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
 from termarena.sandbox.drivers import choose_driver, open_driver
@@ -49,7 +50,7 @@ class Trials:
     ) -> None:
         """`agent_options` say what agents get beyond their word, `spent` what a run that goes on has used before.
 
-        Raises `UsageError` for a baseline that is none.
+        Raises `UsageError` for a baseline that is none, `NotFound` for examples of a run that is not there.
         """
         self._options = options
         self._home = home
@@ -135,4 +136,9 @@ def limits_of(options: RunOptions) -> ModelLimits:
 
 def _loop(options: RunOptions) -> LoopOptions:
     usual = LoopOptions()
-    return LoopOptions(options.max_steps or usual.max_steps, Sampling(temperature=options.temperature))
+    return LoopOptions(
+        max_steps=options.max_steps or usual.max_steps,
+        sampling=Sampling(temperature=options.temperature, max_tokens=options.max_reply_tokens),
+        examples=SolvedExamples(options.examples) if options.examples else None,
+        example_count=options.example_count,
+    )
