@@ -272,6 +272,16 @@ async def test_what_runs_in_a_terminal_outlives_the_agents_use_of_it(box: Sandbo
     assert (await box.exec(["sh", "-c", gone], timeout_s=20)).exit_status == 0
 
 
+async def test_a_daemon_keeps_the_terminal_that_it_writes_to(box: Sandbox, recording: Recording) -> None:
+    daemon = "until [ -e go ]; do sleep 0.02; done; echo still here && touch said; sleep 333"
+    async with TrialWorkspace(box, recording, deadline=time.monotonic() + 60) as workspace:
+        async with workspace.terminal() as terminal:
+            await terminal.run(f"(sh -c '{daemon}' &)")
+        await workspace.close()
+        await box.write("/app/go", b"")
+        await _started(box, "/app/said")
+
+
 # Secrets.
 
 

@@ -199,6 +199,8 @@ def test_the_samples_are_the_default_and_said_aloud(env: dict[str, str], tmp_pat
     ("words", "status", "message"),
     [
         (["--agent", "nobody"], 2, "no agent is called 'nobody'"),
+        (["--agent", "human"], 2, "termarena play"),
+        (["--agent", "random"], 2, "random:SEED"),
         (["--driver", "magic"], 2, "no driver is called magic"),
         (["--agent", "oracle", "--model", "gpt"], 2, "takes no model"),
         (["--dataset", "samples", "--path", "."], 2, "two sets of tasks"),

@@ -159,3 +159,14 @@ def test_a_report_can_be_written_elsewhere(termarena: Callable[..., Done], proje
     done = termarena("report", str(project / "runs" / "2026-01-02-fake"), "-o", str(tmp_path / "no" / "r.md"))
     assert done.status == 1
     assert "No such file" in done.err
+
+
+def test_a_run_whose_agent_is_gone_is_not_resumed(termarena: Callable[..., Done], tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    tasks = make_tasks(tmp_path / "tasks", 1)
+    start_run(RunOptions(agent="gone_for_good:Agent"), tasks, folder, FACTS).close()
+    before = folder.journal.read_bytes()
+    done = termarena("resume", "run", cwd=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert "gone_for_good" in done.err
+    assert folder.journal.read_bytes() == before

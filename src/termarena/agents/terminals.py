@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.agents.recording import Call, Told
 from termarena.core.errors import TermArenaError, WorkspaceClosed
+from termarena.sandbox.terminal.wire import HOLDER
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
     from contextlib import AsyncExitStack
 
     from termarena.agents.workspace import TrialWorkspace
@@ -27,9 +28,9 @@ class RecordedTerminal:
     def __init__(self, workspace: TrialWorkspace, terminal: Terminal, life: AsyncExitStack, *, number: int) -> None:
         """`life` ends the terminal; `number` is its recording's."""
         self._workspace = workspace
-        self._terminal = terminal
+        self.terminal = terminal
         self._life = life
-        self._number = number
+        self.number = number
         self._is_left = False
 
     # What it shows.
@@ -38,7 +39,7 @@ class RecordedTerminal:
         self._workspace.require_open()
         if self._is_left:
             raise WorkspaceClosed("this terminal was left")
-        return self._terminal
+        return self.terminal
 
     @property
     def shell(self) -> str | None:
@@ -79,19 +80,19 @@ class RecordedTerminal:
             self._workspace.record(call, told)
 
     def _call(self, name: str, arguments: dict[str, object]) -> Call:
-        return Call(f"terminal.{name}", {"terminal": self._number, **arguments})
+        return Call(f"terminal.{name}", {"terminal": self.number, **arguments})
 
     def send_keys(self, *names: str) -> None:
         """Press keys by name."""
-        self._typed("send_keys", {"keys": list(names)}, lambda: self._terminal.send_keys(*names))
+        self._typed("send_keys", {"keys": list(names)}, lambda: self.terminal.send_keys(*names))
 
     def type_text(self, text: str) -> None:
         """Type text; a newline is the Enter key."""
-        self._typed("type_text", {"text": text}, lambda: self._terminal.type_text(text))
+        self._typed("type_text", {"text": text}, lambda: self.terminal.type_text(text))
 
     def paste(self, text: str) -> None:
         """Paste text."""
-        self._typed("paste", {"text": text}, lambda: self._terminal.paste(text))
+        self._typed("paste", {"text": text}, lambda: self.terminal.paste(text))
 
     def resize(self, cols: int, rows: int) -> None:
         """Another size."""
@@ -110,15 +111,15 @@ class RecordedTerminal:
 
     async def wait_quiet(self, quiet_s: float = 0.25, *, timeout_s: float = WAIT_S) -> None:
         """Until nothing has come for a while."""
-        await self._wait(lambda: self._terminal.wait_quiet(quiet_s, timeout_s=self._workspace.within(timeout_s)))
+        await self._wait(lambda: self.terminal.wait_quiet(quiet_s, timeout_s=self._workspace.within(timeout_s)))
 
     async def wait_for(self, pattern: str | re.Pattern[str], *, timeout_s: float = WAIT_S) -> None:
         """Until a text or a compiled pattern is there."""
-        await self._wait(lambda: self._terminal.wait_for(pattern, timeout_s=self._workspace.within(timeout_s)))
+        await self._wait(lambda: self.terminal.wait_for(pattern, timeout_s=self._workspace.within(timeout_s)))
 
     async def wait_idle(self, *, timeout_s: float = WAIT_S) -> None:
         """Until the shell is back at its prompt."""
-        await self._wait(lambda: self._terminal.wait_idle(timeout_s=self._workspace.within(timeout_s)))
+        await self._wait(lambda: self.terminal.wait_idle(timeout_s=self._workspace.within(timeout_s)))
 
     async def _wait(self, wait: Callable[[], Awaitable[None]]) -> None:
         self._look()
@@ -138,20 +139,32 @@ class RecordedTerminal:
         """End the terminal, whatever runs in it; safe to call again."""
         await self._life.aclose()
 
-    def is_used(self, processes: tuple[ProcessInfo, ...]) -> bool:
-        """Whether something runs that was started in it."""
-        parents = {process.pid: process.parent for process in processes}
-        return any(self._is_below(parents, pid) for pid in parents)
+    @property
+    def shell_pid(self) -> int:
+        """The shell's number inside the sandbox."""
+        return self.terminal.shell_pid
 
-    def _is_below(self, parents: dict[int, int], pid: int) -> bool:
-        shell = self._terminal.shell_pid
-        seen = set()
-        while (parent := parents.get(pid)) is not None and pid not in seen:
-            if parent == shell:
-                return True
-            seen.add(pid)
-            pid = parent
-        return False
+    def is_used(self, processes: Sequence[ProcessInfo], shells: Container[int]) -> bool:
+        """Whether something runs that may have been started in it: what is below its shell, and what is below none.
+
+        A daemon has no parent to tell by, and may still write to the terminal.
+        """
+        parents = {process.pid: process.parent for process in processes}
+        return any(
+            _shell_above(process.pid, parents, shells) in (self.shell_pid, None)
+            for process in processes
+            if process.pid not in shells and process.argv != HOLDER
+        )
+
+
+def _shell_above(pid: int, parents: Mapping[int, int], shells: Container[int]) -> int | None:
+    seen = set()
+    while pid in parents and pid not in seen:
+        seen.add(pid)
+        pid = parents[pid]
+        if pid in shells:
+            return pid
+    return None
 
 
 def _ran(result: CommandResult) -> Told:

@@ -32,6 +32,8 @@ GONE: Final = (404, 409)
 AT_ONCE_API: Final = "/v1.41"
 """Docker 20.10: the first that tells a container's use without measuring over a second."""
 REFUSED: Final = 400
+PAUSE_TRIES: Final = 8
+"""With cgroups of version 1 a container that forks without end can outrun an engine's attempt to freeze it."""
 ROOM: Final = 16
 """Processes beyond the limit that a shell of ours may need when the container is full."""
 
@@ -82,7 +84,7 @@ class Container:
         self._has_quota = "size" in (told["HostConfig"].get("StorageOpt") or {})
         self.local = find_local(self.id, int(told["State"]["Pid"])) if self._allow_local else None
         if self.local is not None:
-            self.census = LocalCensus(self.local, has_keeper=has_keeper)
+            self.census = LocalCensus(self.name, self.local, has_keeper=has_keeper)
             self.overlay = find_overlay(told) if self._has_layers else None
             if self.local.has_plain_ids:
                 self.files = NearFiles(self.engine, self.id, self.name, local=self.local)
@@ -147,9 +149,18 @@ class Container:
 
     async def freeze(self) -> None:
         """Pause it; raises `SandboxBroken`."""
-        if not self.is_frozen:
-            self.is_frozen = True
-            await self._ask_to("pause")
+        if self.is_frozen:
+            return
+        self.is_frozen = True
+        for left in reversed(range(PAUSE_TRIES)):
+            try:
+                await self._ask_to("pause")
+            except SandboxBroken:
+                if left == 0 or self.ended.done():
+                    self.is_frozen = False
+                    raise
+            else:
+                return
 
     async def thaw(self) -> None:
         """Let it go on; raises `SandboxBroken`."""
@@ -187,9 +198,11 @@ class Container:
             await self.thaw()
             return await self.census.kill(Everyone())
         # The engine's freezer may be one in which a signal waits for the end of the frost.
-        count = strike([one.host_pid for one in await self.census.living()], signal.SIGKILL)
+        frozen = [one.host_pid for one in await self.census.living()]
+        strike(frozen, signal.SIGKILL)
         await self.thaw()
-        return count + await self.census.kill(Everyone())
+        await self.census.kill(Everyone())
+        return len(frozen)
 
     async def quiet(self) -> None:
         """Every other process has been ended: hold one that is not our idle command, since it would end the container.
@@ -257,7 +270,8 @@ def _fill(overlay: Overlay, layer: LayerSnapshot | SavedSnapshot) -> None:
 def _from_ps(row: list[str]) -> Seen:
     """A line of `ps` on the engine's machine: the columns that `living` asks for."""
     pid, parent, session, uid, state, words = row
-    return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, tuple(words.split()))
+    threads = 2 if "l" in state else 1  # its letter for a process of several
+    return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, threads, tuple(words.split()))
 
 
 def _from_stats(told: dict[str, Any], *, oom_kills: int) -> Usage:
