@@ -74,7 +74,7 @@ class Grader:
         of what an earlier grading put there. After a live grading nothing of the tests is left in the box.
 
         Whatever the tests do, and whatever the agent did to the box, is a verdict. A fault of the host raises
-        `OSError`, what the driver cannot do raises `CapabilityMissing`.
+        `OSError`, what the driver cannot do `CapabilityMissing`, a variable that was not given `UsageError`.
         """
         found = _Found()
         started = time.monotonic()

@@ -13,6 +13,7 @@ from termarena.grading.laying import TESTS
 from termarena.grading.output import FIRST_BYTES, LAST_BYTES, TestOutput
 from termarena.grading.parsers import PARSERS
 from termarena.grading.rules.places import SAME_SHELL, WORKDIR
+from termarena.sandbox.bare import filled_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,8 @@ async def run_tests(box: Sandbox, job: GradingJob, *, terminal: Terminal | None 
 
     The variables are those of the sandbox's own start and of the task: no login file, no shell of the agent has a word.
     Only tests that ask for the agent's shell (`Tests.same_shell`) run in `terminal`, or by a login shell where there is
-    none at its prompt. Raises `NoVerdict` where they could not be started: the user or the interpreter is not there.
+    none at its prompt. Raises `NoVerdict` where they could not be started: the user or the interpreter is not there;
+    `UsageError` for a variable that was not given.
     """
     if job.same_shell and terminal is not None:
         with contextlib.suppress(TerminalEnded, TerminalTimeout, NoExitStatus):
@@ -96,7 +98,8 @@ async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
 
 
 def _environment(job: GradingJob) -> Mapping[str, str]:
-    return {**({"TEST_DIR": TESTS} if job.verdict in PARSERS else {}), **job.grading.env}
+    own = {"TEST_DIR": TESTS} if job.verdict in PARSERS else {}
+    return {**own, **filled_in(job.grading.env, job.variables)}
 
 
 def _command(job: GradingJob) -> list[str]:
