@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05
 RANDOM_SETS = 2000
-BORDERS = tuple("trial_started agent_started agent_ended test_started test_ended trial_ended".split())
+BORDERS = ("trial_started", "agent_started", "agent_ended", "test_started", "test_ended", "trial_ended")
 
 
 @dataclass

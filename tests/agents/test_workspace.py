@@ -12,15 +12,17 @@ import pytest
 from agents.conftest import SECRETS
 from termarena.agents.contract import AgentTerminal, Usage, Workspace
 from termarena.agents.workspace import TrialWorkspace
-from termarena.core.errors import SandboxFileError, WorkspaceClosed
+from termarena.core.errors import SandboxBroken, SandboxFileError, WorkspaceClosed
 from termarena.core.records import read_record
 from termarena.core.trajectory import Step, TrajectoryAgent, read_trajectory
+from termarena.sandbox import Feature
 from termarena.sandbox.terminal import TerminalOptions, read_cast
 
 if TYPE_CHECKING:
     from termarena.agents.recording import Recording
     from termarena.core.run_folder import AttemptFolder
     from termarena.sandbox import Sandbox
+    from termarena.sandbox.namespace import NamespaceDriver
 
 AGENT = TrajectoryAgent(name="tester", version="1")
 SECRET = SECRETS["EXAMPLE_API_KEY"]
@@ -224,6 +226,34 @@ async def test_after_close_nothing_can_be_reached(box: Sandbox, workspace: Trial
     assert (await box.exec(["test", "-e", "/app/late"])).exit_status == 1
 
 
+async def test_a_sandbox_that_dies_is_no_obstacle_to_closing(box: Sandbox, recording: Recording) -> None:
+    workspace = TrialWorkspace(box, recording, deadline=time.monotonic() + 60)
+    async with workspace, workspace.terminal() as terminal:
+        await terminal.run("sleep 333 &")
+        asked = asyncio.ensure_future(workspace.exec("touch /app/started; sleep 333"))
+        await _started(box, "/app/started")
+        await box.stop()
+        with pytest.raises(SandboxBroken):
+            await asked
+        with pytest.raises(SandboxBroken):
+            await terminal.run("true")
+    errors = [row.error for row in (await recording.finish()).calls if row.error]
+    assert [error.partition(":")[0] for error in errors] == ["SandboxBroken", "SandboxBroken"]
+
+
+async def test_the_agent_is_who_the_task_says(driver: NamespaceDriver, box: Sandbox, recording: Recording) -> None:
+    if Feature.USERS not in driver.capabilities().features:
+        pytest.skip(driver.capabilities().missing[Feature.USERS])
+    async with TrialWorkspace(box, recording, deadline=time.monotonic() + 60, user="1234:1234") as workspace:
+        assert (await workspace.exec("id -u")).stdout == b"1234\n"
+        assert (await workspace.exec("id -u", user="root")).stdout == b"0\n"
+        await box.exec(["chmod", "777", "/app"])
+        await workspace.write("/app/mine", b"x")
+        assert (await workspace.exec("stat -c %u /app/mine")).stdout == b"1234\n"
+        async with workspace.terminal() as terminal:
+            assert (await terminal.run("id -u")).text == "1234\n"
+
+
 # What outlives the agent.
 
 
@@ -240,6 +270,16 @@ async def test_what_runs_in_a_terminal_outlives_the_agents_use_of_it(box: Sandbo
         assert sum(name == "bash" for name in await _names(box)) == 1
     gone = "until [ $(cat /proc/[0-9]*/comm | grep -c -e sleep -e bash) = 0 ]; do :; done"
     assert (await box.exec(["sh", "-c", gone], timeout_s=20)).exit_status == 0
+
+
+async def test_a_daemon_keeps_the_terminal_that_it_writes_to(box: Sandbox, recording: Recording) -> None:
+    daemon = "until [ -e go ]; do sleep 0.02; done; echo still here && touch said; sleep 333"
+    async with TrialWorkspace(box, recording, deadline=time.monotonic() + 60) as workspace:
+        async with workspace.terminal() as terminal:
+            await terminal.run(f"(sh -c '{daemon}' &)")
+        await workspace.close()
+        await box.write("/app/go", b"")
+        await _started(box, "/app/said")
 
 
 # Secrets.

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from running import termarena
 from support.fake_trials import FACTS
 from support.folders import harbor
 from support.person import PATIENCE_S, Person
+from termarena.cli.main import main
 from termarena.core.run_folder import RunFolder
 from termarena.runs.opening import start_run
 from termarena.runs.plan import RunOptions
@@ -88,7 +88,7 @@ def test_a_smaller_window_is_told(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two attempts at two tasks, the second of one with a retry."""
     harbor(tmp_path / "a", task_toml='schema_version = "1.4"\n[task]\nname = "org/fix"\n')
     tasks = (load_task(tmp_path / "a"), load_task(harbor(tmp_path / "other")), load_task(harbor(tmp_path / "untried")))
@@ -96,7 +96,7 @@ def project(tmp_path: Path) -> Path:
     start_run(RunOptions(attempts=2), tasks, run, FACTS).close()
     for task, attempt, retry in (("org/fix", 1, 0), ("org/fix", 2, 0), ("org/fix", 2, 1), ("other", 1, 0)):
         _cast(run.attempt(task, attempt, retry=retry).cast(), (0.0, f"{task} {attempt} {retry}"))
-    return tmp_path
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,12 @@ def project(tmp_path: Path) -> Path:
         (["2026", "fix"], "attempt-2-retry-1"),
     ],
 )
-def test_trials_are_found_by_run_task_and_attempt(project: Path, words: list[str], expected: str) -> None:
-    done = termarena("replay", *words, "--json", cwd=project)
-    assert done.returncode == 0, done.stderr
-    assert Path(json.loads(done.stdout)["path"]).parent.name == expected
+@pytest.mark.usefixtures("project")
+def test_trials_are_found_by_run_task_and_attempt(
+    capsys: pytest.CaptureFixture[str], words: list[str], expected: str
+) -> None:
+    assert main(["replay", *words, "--json"]) == 0
+    assert Path(json.loads(capsys.readouterr().out)["path"]).parent.name == expected
 
 
 @pytest.mark.parametrize(
@@ -132,14 +134,19 @@ def test_trials_are_found_by_run_task_and_attempt(project: Path, words: list[str
         (["2026-01-01-oracle/other"], "needs a terminal"),
     ],
 )
-def test_what_cannot_be_played_says_what_there_is(project: Path, words: list[str], message: str) -> None:
-    done = termarena("replay", *words, cwd=project)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+@pytest.mark.usefixtures("project")
+def test_what_cannot_be_played_says_what_there_is(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["replay", *words]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert message in told.err
 
 
-def test_a_recording_that_was_cut_off_is_still_played(tmp_path: Path) -> None:
+def test_a_recording_that_was_cut_off_is_still_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _cast(tmp_path / "a.cast", (0.5, "whole"))
     path.write_text(path.read_text() + '[1.0, "o", "cut')
-    facts = json.loads(termarena("replay", str(path), "--json").stdout)
+    assert main(["replay", str(path), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
     assert (facts["is_cut"], facts["events"], facts["duration_s"]) == (True, 1, 0.5)

@@ -77,24 +77,64 @@ def test_the_reference_solves_and_nothing_does_not(tasks: Path, env: dict[str, s
     assert [row["accuracy"] for row in listed] == [0.0, 1.0]
 
 
-def test_one_bad_task_does_not_stop_the_others_and_does_not_vanish(
+# What the peers do with one bad task among good ones: abort, blame the agent, skip it in silence.
+
+
+def test_one_task_that_this_machine_cannot_run_does_not_abort_the_job(
     tasks: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
-    """A folder that does not load, a task that needs an engine, one that cannot be set up, one without a verdict."""
-    harbor(tasks / "no-toml", task_toml="[[")
-    harbor(tasks / "no-recipe")
+    harbor(tasks / "needs-an-engine")
+    done = termarena("run", "-p", str(tasks), env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "accuracy 100.0 % (between 66.7 % and 100.0 %): 2 solved, 0 unsolved, 1 unscored of 3 trials" in done.stdout
+    assert "unscored: needs-an-engine/1: INFRA_FAULT: this task needs an image" in done.stderr
+    assert "hint: start a Docker or Podman engine" in done.stderr
+
+
+def test_a_task_that_cannot_be_set_up_is_not_the_agents_fault_and_all_counts_have_one_denominator(
+    tasks: Path, inside: pytest.CaptureFixture[str]
+) -> None:
     make_task(tasks / "no-setup", Made(setup="exit 3\n"))
     make_task(tasks / "no-verdict", Made(tests="#!/bin/sh\nexit 0\n"))
+    assert main(["run", "-p", str(tasks), "--retry", "0", "--json"]) == 0
+    report = json.loads(inside.readouterr().out)
+    assert (report["total"], report["solved"], report["unsolved"], report["unscored"]) == (4, 2, 0, 2)
+    assert (report["accuracy"], report["accuracy_low"], report["accuracy_high"]) == (1.0, 0.5, 1.0)
+    assert {one["task_id"]: one["fault"] for one in report["unscored_trials"]} == {
+        "no-setup": "task",
+        "no-verdict": "test",
+    }
+    assert report["by_agent_end"]["not_started"] == 1
+
+
+@pytest.mark.needs("docker")
+def test_a_dockerfile_that_does_not_build_is_the_tasks_fault(
+    tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harbor(tasks / "no-build")
+    (tasks / "no-build" / "environment" / "Dockerfile").write_text("FROM debian:bookworm\nRUN false\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "-p", str(tasks), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["solved"], report["unscored"], report["retries"]) == (2, 1, 0)
+    assert [(one["task_id"], one["fault"]) for one in report["unscored_trials"]] == [("no-build", "task")]
+
+
+def test_folders_without_a_whole_task_are_neither_skipped_in_silence_nor_fatal(
+    tasks: Path, inside: pytest.CaptureFixture[str]
+) -> None:
+    harbor(tasks / "no-toml", task_toml="[[")
+    (harbor(tasks / "no-instruction") / "instruction.md").unlink()
+    (harbor(tasks / "no-tests") / "tests" / "test.sh").unlink()
     (tasks / "not-a-task").mkdir()
-    done = termarena("run", "-p", str(tasks), "--retry", "0", "--json", env=env, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert (report["tasks"], report["solved"], report["unsolved"], report["unscored"]) == (6, 2, 0, 4)
-    assert (report["accuracy"], report["accuracy_low"], report["accuracy_high"]) == (1.0, 1 / 3, 1.0)
-    faults = {one["task_id"]: one["fault"] for one in report["unscored_trials"]}
-    assert faults == {"no-toml": "task", "no-recipe": "infra", "no-setup": "task", "no-verdict": "test"}
-    assert "no-toml does not load and will be unscored" in done.stderr
-    assert "left out as no tasks (1): not-a-task" in done.stderr
+    assert main(["run", "-p", str(tasks), "--agent", "always-right", "--json"]) == 0
+    told = inside.readouterr()
+    report = json.loads(told.out)
+    assert (report["tasks"], report["solved"], report["unscored"], report["accuracy_low"]) == (5, 2, 3, 0.4)
+    assert [one["task_id"] for one in report["unscored_trials"]] == ["no-instruction", "no-tests", "no-toml"]
+    assert all(one["message"] for one in report["unscored_trials"])
+    assert "no-toml does not load and will be unscored" in told.err
+    assert "left out as no tasks (1): not-a-task" in told.err
 
 
 ALIVE = """\
@@ -129,19 +169,23 @@ def test_a_misspelt_field_is_refused_where_that_is_asked(tasks: Path, inside: py
     assert "timout_sec" in json.loads(inside.readouterr().out)["broken"]["one"]
 
 
-def test_a_dry_run_says_what_would_run_and_writes_nothing(tasks: Path, env: dict[str, str], tmp_path: Path) -> None:
+def test_a_dry_run_says_what_would_run_and_writes_nothing(
+    tasks: Path, inside: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     harbor(tasks / "needs-an-image")
     before = sorted(tmp_path.rglob("*"))
-    done = termarena("run", "-p", str(tasks), "--dry-run", "-k", "3", env=env, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^one +namespace +1 min 00 s", done.stdout, re.MULTILINE)
-    assert re.search(r"^needs-an-image +none ", done.stdout, re.MULTILINE)
-    assert "cannot run here, and would be unscored: needs-an-image" in done.stdout
-    assert "cost: unknown" in done.stdout
-    assert sorted(tmp_path.rglob("*")) == before
-    plan = run_json("run", "-p", str(tasks), "-t", "one", "--dry-run", "-k", "3", "-n", "1", env=env, cwd=tmp_path)
+    assert main(["run", "-p", str(tasks), "--dry-run", "-k", "3"]) == 0
+    told = inside.readouterr().out
+    assert re.search(r"^one +namespace +1 min 00 s", told, re.MULTILINE)
+    assert re.search(r"^needs-an-image +none ", told, re.MULTILINE)
+    assert "cannot run here, and would be unscored: needs-an-image" in told
+    assert "cost: unknown" in told
+    assert main(["run", "-p", str(tasks), "-t", "one", "--dry-run", "-k", "3", "-n", "1", "--json"]) == 0
+    plan = json.loads(inside.readouterr().out)
     assert (plan["trials"], plan["at_once"], plan["time_at_most_s"], plan["cost_usd"]) == (3, 1, 180.0, None)
+    assert plan["expert_time_min"] is None
     assert plan["per_task"][0]["why"] == "the task has a recipe for a plain root file system"
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_samples_are_the_default_and_said_aloud(env: dict[str, str], tmp_path: Path) -> None:
@@ -155,6 +199,8 @@ def test_the_samples_are_the_default_and_said_aloud(env: dict[str, str], tmp_pat
     ("words", "status", "message"),
     [
         (["--agent", "nobody"], 2, "no agent is called 'nobody'"),
+        (["--agent", "human"], 2, "termarena play"),
+        (["--agent", "random"], 2, "random:SEED"),
         (["--driver", "magic"], 2, "no driver is called magic"),
         (["--agent", "oracle", "--model", "gpt"], 2, "takes no model"),
         (["--dataset", "samples", "--path", "."], 2, "two sets of tasks"),

@@ -16,10 +16,11 @@ import pytest
 
 from sandbox.docker_support import left_over, shell_only_archive, ssh_engine, tls_engine
 from sandbox.support import CONFORMANCE_ROOT
-from termarena.core.errors import BuildError, CapabilityMissing, EngineError, ImageError, UsageError
+from termarena.core.errors import BuildError, CapabilityMissing, EngineError, ImageError, SandboxBroken, UsageError
 from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.docker import Address, DockerDriver, parse_address
 from termarena.sandbox.docker.build import Recipe, context_digest
+from termarena.sandbox.docker.census import InnerCensus
 from termarena.sandbox.docker.ignore import Ignored
 from termarena.sandbox.docker.users import resolve
 
@@ -89,6 +90,25 @@ def test_users_of_a_strange_passwd() -> None:
     assert (who.uid, who.gid, who.home) == (7, 8, "/home/bob")
     assert resolve("bob:staff", passwd=passwd, group=b"staff:x:50:\n").spelled == "7:50"
     assert resolve("99:98", passwd=passwd, group=b"").home == "/"
+
+
+async def test_keeper_that_came_after_the_first_command() -> None:
+    """Under load an init forks the container's own command after the first of ours has begun."""
+
+    async def scan(command: list[str], expected: bytes) -> bytes:
+        rows = ["1 S 0 1 0 8388608 1\n/sbin/init\0", "6 S 0 6 0 8386560 1\nsleep\0", "12 S 1 1 0 8388608 1\nkeeper\0"]
+        return "".join(f"{row}\n{command[-1]}\n" for row in rows).encode() + expected
+
+    census = InnerCensus("box", scan, has_keeper=True)
+    assert [(one.pid, one.argv) for one in await census.living()] == [(6, ("sleep",))]
+
+
+async def test_list_of_processes_that_breaks_off() -> None:
+    async def scan(command: list[str], _: bytes) -> bytes:
+        return f"1 S 0 1 0 8388608 1\n/sbin/init\0\n{command[-1]}\n".encode()
+
+    with pytest.raises(SandboxBroken, match="cannot be listed"):
+        await InnerCensus("box", scan, has_keeper=True).living()
 
 
 @needs_docker

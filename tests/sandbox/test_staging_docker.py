@@ -208,6 +208,7 @@ services:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.needs("docker", "docker-compose")
 async def test_services_are_built_once(stage: Stage, tmp_path: Path, lines: list[str]) -> None:
     files = {

@@ -66,6 +66,12 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(name: str, interval
     assert (0.91 if interval == "wilson" else 0.87) <= _share_held(WORLDS[name], 300, 1, interval) <= 0.995
 
 
+def test_near_the_edge_with_few_tasks_wilsons_holds_and_students_does_not() -> None:
+    world = World(10, 1, 2, 18)
+    assert _share_held(world, 300, 4, "wilson") > 0.9
+    assert _share_held(world, 300, 4, "clustered") < 0.75
+
+
 def test_an_interval_that_takes_attempts_for_independent_would_not() -> None:
     """What clustering is for: of the same benchmarks, the naive interval holds the truth far too seldom."""
     world, drawn, held = WORLDS["a usual benchmark"], np.random.default_rng(1), 0

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.agents.recording import Call, Told
 from termarena.core.errors import TermArenaError, WorkspaceClosed
+from termarena.sandbox.terminal.wire import HOLDER
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
     from contextlib import AsyncExitStack
 
     from termarena.agents.workspace import TrialWorkspace
@@ -138,20 +139,32 @@ class RecordedTerminal:
         """End the terminal, whatever runs in it; safe to call again."""
         await self._life.aclose()
 
-    def is_used(self, processes: tuple[ProcessInfo, ...]) -> bool:
-        """Whether something runs that was started in it."""
-        parents = {process.pid: process.parent for process in processes}
-        return any(self._is_below(parents, pid) for pid in parents)
+    @property
+    def shell_pid(self) -> int:
+        """The shell's number inside the sandbox."""
+        return self._terminal.shell_pid
 
-    def _is_below(self, parents: dict[int, int], pid: int) -> bool:
-        shell = self._terminal.shell_pid
-        seen = set()
-        while (parent := parents.get(pid)) is not None and pid not in seen:
-            if parent == shell:
-                return True
-            seen.add(pid)
-            pid = parent
-        return False
+    def is_used(self, processes: Sequence[ProcessInfo], shells: Container[int]) -> bool:
+        """Whether something runs that may have been started in it: what is below its shell, and what is below none.
+
+        A daemon has no parent to tell by, and may still write to the terminal.
+        """
+        parents = {process.pid: process.parent for process in processes}
+        return any(
+            _shell_above(process.pid, parents, shells) in (self.shell_pid, None)
+            for process in processes
+            if process.pid not in shells and process.argv != HOLDER
+        )
+
+
+def _shell_above(pid: int, parents: Mapping[int, int], shells: Container[int]) -> int | None:
+    seen = set()
+    while pid in parents and pid not in seen:
+        seen.add(pid)
+        pid = parents[pid]
+        if pid in shells:
+            return pid
+    return None
 
 
 def _ran(result: CommandResult) -> Told:

@@ -271,8 +271,9 @@ class TrialWorkspace:
             processes = await self._box.processes()
         except SandboxBroken:
             processes = ()
+        shells = {terminal.shell_pid for terminal in self._terminals}
         for terminal in terminals:
-            if not terminal.is_used(processes):
+            if not terminal.is_used(processes, shells):
                 await terminal.hang_up()
                 self._terminals.discard(terminal)
 

@@ -137,6 +137,8 @@ def _hint_of(folder: RunFolder, trial: str) -> str | None:
 def _next(view: RunView, report: Report) -> str:
     """The command that most people would want now."""
     run = shlex.quote(shown_path(view.folder))
+    if report.imported_from is not None:
+        return f"termarena compare {run} ANOTHER"
     if view.state != "finished":
         return f"termarena resume {run}"
     if report.unscored and any(count_ for fault, count_ in report.by_fault.items() if fault in ("infra", "test")):

@@ -134,12 +134,10 @@ def _at_once(options: RunOptions, tasks: Sequence[Task]) -> int:
     """How many trials surely run side by side: as many as fit here of the largest."""
     plans = [plan_of(task, 1, concurrency=options.concurrency) for task in tasks]
     budget = budget_here()
-    most_cpus = max(plan.cpus for plan in plans)
-    fitting = min(
-        int(budget.cpus // most_cpus) if most_cpus else len(plans) * options.attempts,
-        budget.memory_mb // max(plan.memory_mb for plan in plans),
-        len(plans) * options.attempts,
-    )
+    cpus, memory_mb = max(plan.cpus for plan in plans), max(plan.memory_mb for plan in plans)
+    fitting = min(len(plans) * options.attempts, budget.memory_mb // memory_mb)
+    if cpus:
+        fitting = min(fitting, int(budget.cpus // cpus))
     return max(1, min(fitting, options.concurrency or fitting))
 
 

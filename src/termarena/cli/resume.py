@@ -44,6 +44,7 @@ def resume(
     """
     from termarena.cli.carrying import carry_out
     from termarena.cli.finding import find_run
+    from termarena.cli.starting import version_of
     from termarena.core.settings import resolve_settings
     from termarena.runs.opening import Resume, open_run
     from termarena.runs.trials import Trials
@@ -51,5 +52,8 @@ def resume(
     folder = find_run(run)
     wish = Resume(source=path, retry_unscored=retry_unscored, allow_changed=allow_changed, concurrency=concurrency)
     opened = open_run(folder, wish)
+    first = next(iter(opened.tasks.values()), None)
+    if first is not None:
+        version_of(opened.lock.options, first)  # an agent that is not here any more is told now, and not in every trial
     runner = Trials(opened.lock.options, home=resolve_settings().settings.paths.home, run_id=folder.id)
     raise typer.Exit(carry_out(opened, runner, json=json))

@@ -199,12 +199,13 @@ def _facts(options: RunOptions, meant: Meant, *, dataset: str) -> RunFacts:
     import os
     import sys
 
+    from termarena.cli.starting import version_of
     from termarena.runs.config_lock import BrokenTaskFacts, RunFacts, scrubbed
 
     broken = tuple(BrokenTaskFacts(id=name, path=one.path, problem=_problem(one)) for name, one in meant.broken.items())
     return RunFacts(
         agent_name=options.agent,
-        agent_version=_version_of(options, meant),
+        agent_version=version_of(options, meant.tasks[0]),
         driver=_drivers(options, meant),
         dataset=dataset,
         argv=scrubbed(sys.argv, os.environ),
@@ -231,19 +232,3 @@ def _drivers(options: RunOptions, meant: Meant) -> str:
 def _problem(broken: BrokenTask) -> str:
     hint = broken.error.hint
     return f"{broken.error.message} ({hint})" if hint else broken.error.message
-
-
-def _version_of(options: RunOptions, meant: Meant) -> str:
-    """What the agent calls its version. Raises NotFound or UsageError for a word that names no agent."""
-    from termarena import __version__
-    from termarena.agents.baseline import is_baseline
-    from termarena.agents.registry import AgentOptions, resolve_agent
-    from termarena.core.errors import TaskError
-
-    if is_baseline(options.agent):
-        return __version__
-    try:
-        made = resolve_agent(options.agent, task=meant.tasks[0], options=AgentOptions(model=options.model))
-    except TaskError:  # this agent cannot try that task: what its trial will say
-        return "unknown"
-    return made().version

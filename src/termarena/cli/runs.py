@@ -98,7 +98,7 @@ def _print_runs(rows: Sequence[dict[str, object]]) -> None:
             continue
         accuracy = row["accuracy"]
         shown = percent(accuracy if isinstance(accuracy, float) else None)
-        done = f"{row['done']} of {row['total']}"
+        done = f"{row['done']:,} of {row['total']:,}"
         names = [row[name] for name in ("run", "state", "agent", "dataset")]
         cells.append([*names, done, row["solved"], row["unscored"] or "", shown])
     print_table(columns, cells)

@@ -1,4 +1,4 @@
-"""What `run` and `play` share of beginning a run."""
+"""What `run`, `resume` and `play` share of beginning."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from termarena.runs.plan import RunOptions
+    from termarena.tasks import Task
 
-__all__ = ["new_folder", "options_of"]
+__all__ = ["new_folder", "options_of", "version_of"]
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_WORD = 40
@@ -30,6 +31,25 @@ def options_of(**values: object) -> RunOptions:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise UsageError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from error
+
+
+def version_of(options: RunOptions, task: Task) -> str:
+    """What the agent calls its version, `unknown` where it has no way to try this task.
+
+    Raises NotFound or UsageError for a word that names no agent here: better now than in every trial.
+    """
+    from termarena import __version__
+    from termarena.agents.baseline import is_baseline
+    from termarena.agents.registry import AgentOptions, resolve_agent
+    from termarena.core.errors import TaskError
+
+    if is_baseline(options.agent):
+        return __version__
+    try:
+        made = resolve_agent(options.agent, task=task, options=AgentOptions(model=options.model))
+    except TaskError:
+        return "unknown"
+    return made().version
 
 
 def new_folder(agent: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxFileError
@@ -20,6 +21,7 @@ CONTENT_BYTES: Final = 1 << 16
 PROGRAM_BYTES: Final = 48 << 20
 MOST_CONTENTS: Final = 300
 MOST_PROGRAMS: Final = 12
+AT_ONCE: Final = 6
 
 
 async def gather(box: Sandbox, changes: FileChanges) -> Evidence:
@@ -31,17 +33,27 @@ async def gather(box: Sandbox, changes: FileChanges) -> Evidence:
     files = [one for one in suspicious if one.kind == "file"]
     small = [one.path for one in files if (one.size or 0) <= CONTENT_BYTES]
     programs = [one.path for one in files if (one.size or 0) > CONTENT_BYTES and tools.is_interesting(one.path)]
-    contents = {}
-    for path in [*small[:MOST_CONTENTS], *programs[:MOST_PROGRAMS]]:
-        try:
-            contents[path] = await box.read(path, max_bytes=PROGRAM_BYTES)
-        except SandboxFileError:
-            continue
+    contents = await _contents(box, [*small[:MOST_CONTENTS], *programs[:MOST_PROGRAMS]])
     return Evidence(
         contents=contents,
-        packaged=await packaged_among(box, changes, [one.path for one in suspicious]),
+        packaged=await packaged_among(box, changes, (one.path for one in suspicious), contents),
         has_opaque_packages=has_opaque_packages(changes),
     )
+
+
+async def _contents(box: Sandbox, paths: list[str]) -> dict[str, bytes]:
+    """Several at once: one by one, an engine takes ten milliseconds each."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def content(path: str) -> bytes | None:
+        async with turns:
+            try:
+                return await box.read(path, max_bytes=PROGRAM_BYTES)
+            except SandboxFileError:
+                return None
+
+    found = await asyncio.gather(*(content(path) for path in paths))
+    return {path: one for path, one in zip(paths, found, strict=True) if one is not None}
 
 
 def _suspicious(changes: FileChanges) -> Iterator[Change]:

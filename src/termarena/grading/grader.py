@@ -69,7 +69,7 @@ class Grader:
 
         `box` is a fork with no process of the agent alive, the agent's own (`live`), or a separate grader's. `changes`
         are what the agent changed, where that is known: they decide whether a grading that could not be done counts
-        against the agent. `terminal` is the agent's, for tests that are to be typed into it. What the tests wrote goes
+        against the agent (a separate grader's box has none of them). `terminal` is the agent's, for tests that are to be typed into it. What the tests wrote goes
         to `job.output`, what they left in `/logs` to `job.logs`, in place of what an earlier grading put there. After a
         live grading nothing of the tests is left in the box.
 
@@ -79,7 +79,9 @@ class Grader:
         found = _Found()
         started = time.monotonic()
         try:
-            await self._grade(box, job, found, is_live=graded_in == "live", terminal=terminal)
+            await self._grade(
+                box, job, found, is_live=graded_in == "live", is_known=changes is not None, terminal=terminal
+            )
         except NoVerdict as stopped:
             found.fault = stopped.fault
         except CapabilityMissing:
@@ -88,18 +90,26 @@ class Grader:
             found.fault = GradingFault(reason="tests_changed", message=error.message)
         except SandboxError as error:
             found.fault = GradingFault(reason="sandbox", message=error.message)
-        if found.fault is not None and changes is not None:
+        if found.fault is not None and changes is not None and graded_in != "separate":
             found.fault = await _blamed(box, job, found.fault, changes)
         return _verdict(found, graded_in=graded_in, duration_s=time.monotonic() - started)
 
     async def _grade(
-        self, box: Sandbox, job: GradingJob, found: _Found, *, is_live: bool, terminal: Terminal | None
+        self, box: Sandbox, job: GradingJob, found: _Found, *, is_live: bool, is_known: bool, terminal: Terminal | None
     ) -> None:
+        """`is_known`: what the agent did to the box's tools is known and judged elsewhere."""
         if job.entry is None:
             raise NoVerdict("no_tests", "the task has no script that grades")
-        room = Room(box, tests_too=not job.is_bundled, owner=job.user or ROOT, is_shared=not is_live)
+        has_company = is_live and bool(await box.processes())
+        room = Room(
+            box,
+            tests_too=not job.is_bundled,
+            owner=job.user or ROOT,
+            is_shared=not is_live,
+            is_distrusted=has_company or not is_known,
+        )
         found.findings += await _clear(room, found)
-        if is_live and await box.processes():
+        if has_company:
             found.findings += await takers_of_a_decoy(box, with_tests=room.tests_too)
             await _clear(room, found)
         laid = await lay(box, self._stock, job)
@@ -112,10 +122,10 @@ class Grader:
             _judge(job, found, run, logs / "verifier")
 
 
-async def _clear(room: Room, found: _Found) -> tuple[IntegrityFinding, ...]:
+async def _clear(room: Room, found: _Found, *, for_good: bool = False) -> tuple[IntegrityFinding, ...]:
     """Clear the room; the rewards that were there. Raises `NoVerdict` where it does not stay clear."""
     try:
-        return await room.clear()
+        return await room.clear(for_good=for_good)
     except NotClean as error:
         if not error.is_contested or not await room.box.processes():
             raise NoVerdict("cannot_run", str(error)) from error
@@ -138,7 +148,7 @@ async def _fetch(room: Room, logs: Path, found: _Found, *, laid: Mapping[str, st
         await _clear(room, found)
         found.findings += await takers_of_a_decoy(box, with_tests=False)
     if laid is not None:
-        await _clear(room, found)
+        await _clear(room, found, for_good=True)
 
 
 async def _blamed(box: Sandbox, job: GradingJob, fault: GradingFault, changes: FileChanges) -> GradingFault:

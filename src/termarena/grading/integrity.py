@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.grading.contract import GradingFault, IntegrityFinding, Verdict
 from termarena.grading.evidence import gather
+from termarena.grading.packages import has_packages
 from termarena.grading.rules import RULES, Evidence, Scene, check
 from termarena.grading.rules.rule import SYSTEM_PATH, canonical
 from termarena.grading.rules.tools import OURS
@@ -44,7 +45,8 @@ def inspect(
 ) -> tuple[IntegrityFinding, ...]:
     """What the rules find in the agent's changes, the gravest first, at most 25 of each rule.
 
-    Without `evidence` a file is judged by its name, kind and size alone, and no package manager explains anything.
+    Without `evidence` a file is judged by its name, kind and size alone, and nothing is critical that a package manager
+    might have done, if one was at work.
     `path` is the grading's PATH where it is not the task's or the usual one. What `task.integrity_allow` names becomes
     an `info`.
     """
@@ -52,7 +54,7 @@ def inspect(
     scene = Scene(
         changes=changes.changes,
         task=task,
-        evidence=evidence or Evidence(),
+        evidence=evidence or Evidence(has_opaque_packages=has_packages(changes)),
         words=_words(task),
         folders=tuple(dict.fromkeys(canonical(folder.rstrip("/")) for folder in folders if folder.startswith("/"))),
         by_path={canonical(change.path): change for change in changes.changes},

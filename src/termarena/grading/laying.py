@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import tempfile
 from dataclasses import dataclass
@@ -29,17 +28,19 @@ TESTS: Final = "/tests"
 LOGS: Final = "/logs"
 VERIFIER_LOGS: Final = "/logs/verifier"
 CLEAR_TIMEOUT_S: Final = 120.0
+CONTESTED_STATUS: Final = 3
 SHOWN: Final = 400
 
-# $1: mode of the folder for the tests' logs, $2: its owner, the rest: what must not be there.
+# $1: mode of the folder for the tests' logs, $2: its owner, $3: a folder to make, the rest: what must not be there.
 _CLEAR: Final = r"""
-mode=$1; owner=$2; shift 2
+mode=$1; owner=$2; fresh=$3; shift 3
 for name in /logs/verifier/* /logs/verifier/.[!.]*; do
   if [ -e "$name" ] || [ -L "$name" ]; then printf '%s\n' "$name"; fi
 done
 if [ -L /logs ] || { [ -e /logs ] && [ ! -d /logs ]; }; then rm -f /logs; fi
 rm -rf -- "$@" 2>/dev/null || { umount -l "$@" 2>/dev/null; rm -rf -- "$@"; } || exit 1
-mkdir -p /logs/verifier /logs/agent /logs/artifacts || exit 1
+mkdir -p /logs/agent /logs/artifacts || exit 1
+mkdir /logs/verifier ${fresh:+"$fresh"} || exit 3
 chown "$owner" /logs/verifier && chmod "$mode" /logs/verifier
 """
 
@@ -118,16 +119,18 @@ class Room:
     is_shared: bool
     """Whether every user may write the tests' logs, as in Harbor; not where the agent's processes run beside them."""
 
-    async def clear(self) -> tuple[IntegrityFinding, ...]:
-        """Remove `/tests`, `/solution` and `/logs/verifier`, whatever they are, and make the last anew.
+    is_distrusted: bool = False
+    """Whether the sandbox's own tools are not believed: what they say to have cleared is looked at from outside."""
 
-        Returns the rewards that were there. What is not gone then is a `NotClean`: the sandbox's own tools are not
-        trusted to say so.
+    async def clear(self, *, for_good: bool = False) -> tuple[IntegrityFinding, ...]:
+        """Remove `/solution`, `/tests` and `/logs/verifier`, whatever they are, and make the last two anew.
+
+        `for_good` leaves no `/tests` behind. Returns the rewards that were there. Raises `NotClean`.
         """
+        fresh = TESTS if self.tests_too and not for_good else ""
         doomed = ["/solution", VERIFIER_LOGS, *([TESTS] if self.tests_too else [])]
-        mode = "777" if self.is_shared else "755"
         done = await self.box.exec(
-            ["/bin/sh", "-c", _CLEAR, "sh", mode, self.owner, *doomed],
+            ["/bin/sh", "-c", _CLEAR, "sh", "777" if self.is_shared else "755", self.owner, fresh, *doomed],
             user="root",
             cwd="/",
             timeout_s=CLEAR_TIMEOUT_S,
@@ -135,20 +138,12 @@ class Room:
         )
         if done.exit_status != 0:
             said = done.stderr.decode("utf-8", "replace").strip()[-SHOWN:]
-            raise NotClean(f"clearing {' '.join(doomed)} ended with status {done.exit_status}: {said}")
-        for path in [one for one in doomed if one != VERIFIER_LOGS]:
-            await _check_absent(self.box, path)
-        await _check_empty(self.box, VERIFIER_LOGS)
+            problem = f"clearing {' '.join(doomed)} ended with status {done.exit_status}: {said}"
+            raise NotClean(problem, is_contested=done.exit_status == CONTESTED_STATUS)
+        if self.is_distrusted:
+            for place in filter(None, (VERIFIER_LOGS, fresh)):
+                await _check_empty(self.box, place)
         return _left_before(done.stdout.decode("utf-8", "replace"))
-
-
-async def _check_absent(box: Sandbox, path: str) -> None:
-    try:
-        await box.read(path, max_bytes=0)
-    except SandboxFileError as error:
-        if error.errno == errno.ENOENT:
-            return
-    raise NotClean(f"{path} is still there after it was removed", is_contested=True)
 
 
 async def _check_empty(box: Sandbox, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from termarena.reports.building import MOST_NAMED_TRIALS, MOST_TRIAL_ROWS, build_report
 from termarena.reports.markdown import as_markdown
+from termarena.reports.measures import PassRate, PerSolved, Spread
 from termarena.reports.report import Counts, NotRanked, Report, Score, TaskRow, Totals, Unscored
 from termarena.reports.writing import as_json, read_report, write_report
 
@@ -10,8 +11,11 @@ __all__ = [
     "MOST_TRIAL_ROWS",
     "Counts",
     "NotRanked",
+    "PassRate",
+    "PerSolved",
     "Report",
     "Score",
+    "Spread",
     "TaskRow",
     "Totals",
     "Unscored",

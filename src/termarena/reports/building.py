@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from math import fsum
 from typing import TYPE_CHECKING, Final
 
+from termarena.reports.measures import pass_rates_of, per_solved_of
 from termarena.reports.report import NotRanked, Report, Score, Unscored
 from termarena.reports.tally import Sums, TaskTally, score_of
 from termarena.reports.telling import count
@@ -75,7 +76,7 @@ def build_report(view: RunView) -> Report:
             tallies[trial.task_id] = TaskTally(trial.task_id, category=UNKNOWN, difficulty=UNKNOWN, planned=0)
         tallies[trial.task_id].add(trial)
     ordered = [tallies[name] for name in sorted(tallies)]
-    score = score_of(ordered)
+    score, totals = score_of(ordered), seen.sums.totals()
     return Report(
         **score.model_dump(),
         run_id=view.folder.id,
@@ -93,8 +94,10 @@ def build_report(view: RunView) -> Report:
         tampered=seen.tampered,
         pass_at_1=score.accuracy,
         mean_reward=_mean_reward(ordered),
+        pass_rates=pass_rates_of([(tally.solved, tally.scored) for tally in ordered], lock.options.attempts),
+        per_solved=per_solved_of(totals, score.solved),
         not_ranked=_not_ranked(lock, seen),
-        totals=seen.sums.totals(),
+        totals=totals,
         by_category=_grouped(ordered, lambda tally: tally.category),
         by_difficulty=_grouped(ordered, lambda tally: tally.difficulty),
         by_failure_mode=_sorted(seen.modes),

@@ -18,6 +18,7 @@ from termarena.reports.telling import (
     outcome_words,
     percent,
     score_words,
+    spread_words,
     tests_words,
     tokens,
 )
@@ -25,6 +26,7 @@ from termarena.reports.telling import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from termarena.reports.measures import PerSolved
     from termarena.reports.report import Report, Score, TaskRow
 
 __all__ = ["MOST_TASK_ROWS", "as_markdown"]
@@ -39,6 +41,7 @@ def as_markdown(report: Report) -> str:
     """The whole page, ending in a newline."""
     sections = [
         _head(report),
+        _pass_rates(report),
         _scores("Categories", report.by_category),
         _scores("Difficulties", report.by_difficulty),
         _ends(report),
@@ -69,6 +72,8 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "plan", f"{count(report.tasks, 'task')}, {count(report.attempts, 'attempt')} each, driver {report.driver}"
     if report.started_at:
         yield "time", f"{report.started_at} to {report.finished_at or 'now'}"
+    if report.spread is not None:
+        yield "accuracy", spread_words(report.spread)
     yield "mean reward", UNKNOWN if report.mean_reward is None else f"{report.mean_reward:.3f}"
     yield "trials took", f"{duration(totals.duration_s)} together, of which the agent {duration(totals.work_s)}"
     yield "commands", tokens(totals.commands)
@@ -78,6 +83,28 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         yield "cost is a lower bound", f"{count(totals.trials_without_cost, 'trial')} told none"
     if report.retries:
         yield "retries", f"{report.retries:,}"
+    if report.per_solved is not None:
+        yield "for each solved trial", _per_solved(report.per_solved)
+
+
+def _per_solved(each: PerSolved) -> str:
+    used = f"{tokens(_whole(each.input_tokens))} tokens in, {tokens(_whole(each.output_tokens))} out"
+    commands = "unknown" if each.commands is None else f"{each.commands:,.1f}"
+    return f"{duration(each.duration_s)}, {commands} commands, {used}, cost {money(each.cost_usd)}"
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else round(number)
+
+
+def _pass_rates(report: Report) -> str:
+    if report.attempts == 1:
+        return ""
+    rows = [
+        [str(one.k), percent(one.any_solved), percent(one.all_solved), str(one.tasks), str(one.too_few or "")]
+        for one in report.pass_rates
+    ]
+    return _table("Several attempts", ["k", "pass@k", "pass^k", "tasks", "too few attempts"], rows)
 
 
 def _scores(title: str, scores: Mapping[str, Score]) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from termarena.reports.measures import PassRate, PerSolved, Spread
 from termarena.runs.result import TrialSummary
 
 __all__ = ["Counts", "NotRanked", "Report", "Score", "TaskRow", "Totals", "Unscored"]
@@ -44,6 +45,8 @@ class Score(Counts):
     """None where nothing is scored."""
     accuracy_low: float | None = None
     accuracy_high: float | None = None
+    spread: Spread | None = None
+    """How far `accuracy` can be trusted, the unscored and pending apart; None where nothing is scored."""
 
 
 class Totals(_Frozen):
@@ -138,6 +141,9 @@ class Report(Score):
     """The chance that one attempt at a task drawn evenly solves it: `accuracy` under its name among pass@k."""
     mean_reward: float | None = None
     """Over tasks, as `accuracy` is, but of rewards: it sees partial ones."""
+    pass_rates: tuple[PassRate, ...] = ()
+    per_solved: PerSolved | None = None
+    """None where nothing was solved."""
     not_ranked: tuple[NotRanked, ...] = ()
     """Empty where nothing stands against a comparison."""
     totals: Totals

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
+from termarena.reports.measures import spread_of
 from termarena.reports.report import Score, TaskRow, Totals
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ def score_of(tallies: Iterable[TaskTally]) -> Score:
         accuracy=_mean(scored),
         accuracy_low=_mean([one.low for one in weights]),
         accuracy_high=_mean([one.high for one in weights]),
+        spread=spread_of([(tally.solved, tally.scored) for tally in tasks]),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from termarena.reports.measures import Spread
     from termarena.reports.report import Counts, Report, Score, TaskRow
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "outcome_words",
     "percent",
     "score_words",
+    "spread_words",
     "tests_words",
     "tokens",
 ]
@@ -81,6 +83,15 @@ def score_words(score: Score) -> str:
     if score.accuracy_low == score.accuracy_high:
         return known
     return f"{known} (between {percent(score.accuracy_low)} and {percent(score.accuracy_high)})"
+
+
+def spread_words(spread: Spread) -> str:
+    """How far an accuracy can be trusted, in one line."""
+    told = f"95 % interval {percent(spread.low)} to {percent(spread.high)}"
+    if spread.standard_error is None:
+        return told
+    again = "" if spread.rerun_error is None else f", {100 * spread.rerun_error:.1f} on these again"
+    return f"{told}; standard error {100 * spread.standard_error:.1f} points on other tasks like these{again}"
 
 
 def outcome_words(counts: Counts | TaskRow) -> str:

@@ -40,7 +40,8 @@ def any_of_k(successes: int, attempts: int, k: int) -> float:
     Code*, 2021), where 1 - (1 - c/n)^k is not. Raises ValueError unless 0 <= c <= n and 1 <= k <= n.
     """
     _check(successes, attempts, k)
-    return 1 - comb(attempts - successes, k) / comb(attempts, k)
+    ways = comb(attempts, k)
+    return (ways - comb(attempts - successes, k)) / ways
 
 
 def all_of_k(successes: int, attempts: int, k: int) -> float:

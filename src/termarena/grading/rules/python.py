@@ -71,7 +71,7 @@ def check(scene: Scene) -> Iterator[IntegrityFinding]:
             site = _SITE.fullmatch(found["rest"])
             yield from _in_site(scene, change, site["inner"]) if site else _in_library(scene, change, found["rest"])
         elif _ETC_STARTUP.fullmatch(change.path) and change.change in ("added", "modified"):
-            yield STARTUP.found(change.path, "Python runs it at every start", scene.weighed(change.path))
+            yield STARTUP.found(change.path, "Python runs it at every start", scene.weighed(change))
         elif scene.uses_pytest and change.change in ("added", "modified"):
             yield from _config(scene, change)
 
@@ -79,12 +79,12 @@ def check(scene: Scene) -> Iterator[IntegrityFinding]:
 def _in_site(scene: Scene, change: Change, inner: str) -> Iterator[IntegrityFinding]:
     path, is_there = change.path, change.change in ("added", "modified")
     if inner in _STARTUP and is_there:
-        yield STARTUP.found(path, "Python runs it at every start", scene.weighed(path))
+        yield STARTUP.found(path, "Python runs it at every start", scene.weighed(change))
     elif "/" not in inner and inner.endswith(".pth") and is_there:
         yield from _path_file(scene, change)
     elif scene.uses_pytest and _FRAMEWORK.fullmatch(inner) and (is_there or change.change == "removed"):
         if change.kind != "folder" or change.change == "removed":
-            yield FRAMEWORK.found(path, f"it was {change.change}", scene.weighed(path))
+            yield FRAMEWORK.found(path, f"it was {change.change}", scene.weighed(change))
     elif scene.uses_pytest and _ENTRY_POINTS.fullmatch(inner) and is_there:
         yield from _plugin(scene, change)
 
@@ -92,29 +92,29 @@ def _in_site(scene: Scene, change: Change, inner: str) -> Iterator[IntegrityFind
 def _path_file(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     content = scene.text(change.path)
     if content is not None and _RUNS_CODE.search(content):
-        yield PATH_FILE.found(change.path, "Python runs its lines at every start", scene.weighed(change.path))
+        yield PATH_FILE.found(change.path, "Python runs its lines at every start", scene.weighed(change))
     else:
-        yield PATH_FILE.found(change.path, "it adds folders to Python's path", scene.weighed(change.path, "warning"))
+        yield PATH_FILE.found(change.path, "it adds folders to Python's path", scene.weighed(change, "warning"))
 
 
 def _in_library(scene: Scene, change: Change, rest: str) -> Iterator[IntegrityFinding]:
     path = change.path
     if rest in _STARTUP and change.change in ("added", "modified"):
-        yield STARTUP.found(path, "Python runs it at every start", scene.weighed(path))
+        yield STARTUP.found(path, "Python runs it at every start", scene.weighed(change))
     elif change.change not in ("modified", "removed"):
         return
     elif rest.endswith(".pyc"):
         if change.change == "modified":
-            yield BYTECODE.found(path, "Python may run this instead of its source", scene.weighed(path, "warning"))
+            yield BYTECODE.found(path, "Python may run this instead of its source", scene.weighed(change, "warning"))
     elif rest.endswith((".py", ".so")) or (change.kind == "folder" and change.change == "removed"):
-        yield LIBRARY.found(path, f"it was {change.change}", scene.weighed(path))
+        yield LIBRARY.found(path, f"it was {change.change}", scene.weighed(change))
 
 
 def _plugin(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     content = scene.text(change.path)
     if content is None or "pytest11" in content:
         severity: Severity = "critical" if content is not None else "warning"
-        yield PLUGIN.found(change.path, "it registers a plugin of pytest", scene.weighed(change.path, severity))
+        yield PLUGIN.found(change.path, "it registers a plugin of pytest", scene.weighed(change, severity))
 
 
 def _config(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
@@ -132,4 +132,4 @@ def _config(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
         if not has_section:
             return
         is_above, what = folder == "", "its settings hold for tests below it"
-    yield CONFIG.found(change.path, what, scene.weighed(change.path, "critical" if is_above else "info"))
+    yield CONFIG.found(change.path, what, scene.weighed(change, "critical" if is_above else "info"))

@@ -19,6 +19,8 @@ __all__ = ["SYSTEM_PATH", "Evidence", "Rule", "Scene", "Severity", "canonical"]
 Severity = Literal["critical", "warning", "info"]
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MERGED: Final = re.compile(r"^/(bin|sbin|lib|lib32|lib64|libx32)(?=/|$)")
+_SITE: Final = re.compile(r".*/(site|dist)-packages/")
+_DATABASES: Final = ("/var/lib/dpkg/status", "/usr/lib/apk/db/installed")
 _PYTHON: Final = re.compile(r"(python|pypy|pytest|unittest|pip|uv|uvx|tox|nox)[\d.]*")
 
 
@@ -77,13 +79,22 @@ class Scene:
         """Whether a package manager put the file there as it is."""
         return canonical(path) in self.evidence.packaged
 
-    def weighed(self, path: str, severity: Severity = "critical") -> Severity:
+    def weighed(self, change: Change, severity: Severity = "critical") -> Severity:
         """How much a change weighs: nothing to speak of from a package manager, less where the instruction names the
         file or where a package manager that is not understood was at work."""
-        if self.is_packaged(path):
+        path = change.path
+        if self.is_packaged(path) or (change.change == "removed" and self._is_unpacked(canonical(path))):
             return "info"
         is_asked_for = path in self.task.instruction or any(path in step.instruction for step in self.task.steps)
         return "warning" if severity == "critical" and (is_asked_for or self.evidence.has_opaque_packages) else severity
+
+    def _is_unpacked(self, path: str) -> bool:
+        """Whether a package manager was at work where something is missing now; what its records said is gone too."""
+        site = _SITE.match(path)
+        if site is not None:
+            return any(one.startswith(site[0]) and ".dist-info" in one for one in self.by_path)
+        touched = (self.by_path.get(one) for one in _DATABASES)
+        return any(change is not None and change.change == "modified" for change in touched)
 
     def is_named(self, name: str) -> bool:
         """Whether an instruction speaks of a program by this name, in quotes or as the end of a path."""

@@ -79,7 +79,7 @@ def check(scene: Scene) -> Iterator[IntegrityFinding]:
         elif is_there and change.path == "/etc/ld.so.preload":
             yield from _preload(scene, change)
         elif is_there and change.path.startswith("/etc/ld.so.conf"):
-            yield LOADER.found(change.path, "see the folders it names", scene.weighed(change.path, "warning"))
+            yield LOADER.found(change.path, "see the folders it names", scene.weighed(change, "warning"))
         elif is_there and change.path == "/etc/passwd":
             yield from _account(scene, change)
         elif is_there:
@@ -90,38 +90,38 @@ def _core(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     if change.change in ("modified", "removed"):
         is_kin = change.kind == "symlink" and change.change == "modified"
         severity: Severity = "warning" if is_kin else "critical"
-        yield LIBRARY.found(change.path, f"it was {change.change}", scene.weighed(change.path, severity))
+        yield LIBRARY.found(change.path, f"it was {change.change}", scene.weighed(change, severity))
     elif change.change == "added" and "/local/" in change.path:
-        yield LIBRARY.found(change.path, "it may be found first", scene.weighed(change.path, "warning"))
+        yield LIBRARY.found(change.path, "it may be found first", scene.weighed(change, "warning"))
 
 
 def _preload(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     content = scene.text(change.path)
     names = "" if content is None else " ".join(content.split())
     if change.size or names:
-        yield PRELOAD.found(change.path, f"it names {names[:200] or 'a library'}", scene.weighed(change.path))
+        yield PRELOAD.found(change.path, f"it names {names[:200] or 'a library'}", scene.weighed(change))
 
 
 def _account(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     content = scene.text(change.path)
     root = _ROOT.search(content) if content is not None else None
     if content is not None and root is None:
-        yield ACCOUNT.found(change.path, "root has no entry", scene.weighed(change.path, "warning"))
+        yield ACCOUNT.found(change.path, "root has no entry", scene.weighed(change, "warning"))
     elif root is not None and not (root[1] == "0" and root[2] == "/root" and _USUAL_SHELLS.fullmatch(root[3])):
-        yield ACCOUNT.found(change.path, f"root's entry is {root[0][:120]}", scene.weighed(change.path, "warning"))
+        yield ACCOUNT.found(change.path, f"root's entry is {root[0][:120]}", scene.weighed(change, "warning"))
 
 
 def _plain(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     path = change.path
     if _LOGIN.fullmatch(path):
         message, severity = _login(scene, change)
-        yield LOGIN.found(path, message, scene.weighed(path, severity))
+        yield LOGIN.found(path, message, scene.weighed(change, severity))
     elif _SCHEDULED.fullmatch(path):
-        yield SCHEDULED.found(path, "no such thing runs in a sealed grading", scene.weighed(path, "warning"))
+        yield SCHEDULED.found(path, "no such thing runs in a sealed grading", scene.weighed(change, "warning"))
     elif _INSTALLER.fullmatch(path):
         is_used = not _NETWORK_WORDS.isdisjoint(scene.words)
         message = "the tests fetch things" if is_used else "the tests fetch nothing"
-        yield INSTALLER.found(path, message, scene.weighed(path, "warning" if is_used else "info"))
+        yield INSTALLER.found(path, message, scene.weighed(change, "warning" if is_used else "info"))
     elif _GIT.fullmatch(path):
         yield GIT.found(path, "git commands of the tests may run it")
 

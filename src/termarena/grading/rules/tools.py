@@ -92,13 +92,13 @@ def _is_used(scene: Scene, name: str) -> bool:
 
 def _folder_removed(scene: Scene, change: Change, path: str) -> Iterator[IntegrityFinding]:
     if any(folder == path or folder.startswith(f"{path}/") for folder in scene.folders):
-        yield REMOVED.found(change.path, "a folder of programs was removed", scene.weighed(change.path))
+        yield REMOVED.found(change.path, "a folder of programs was removed", scene.weighed(change))
 
 
 def _setuid(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     if change.change != "removed":
         owner = "root" if change.uid == 0 else f"user {change.uid}"
-        yield SETUID.found(change.path, f"runs with the rights of {owner}", scene.weighed(change.path, "warning"))
+        yield SETUID.found(change.path, f"runs with the rights of {owner}", scene.weighed(change, "warning"))
 
 
 def _tool(scene: Scene, change: Change, name: str) -> Iterator[IntegrityFinding]:
@@ -117,7 +117,7 @@ def _lost_its_bits(change: Change) -> bool:
 
 
 def _if_used(scene: Scene, change: Change, name: str, severity: Severity) -> Severity:
-    weighed = scene.weighed(change.path, severity)
+    weighed = scene.weighed(change, severity)
     return weighed if weighed != "critical" or _is_used(scene, name) else "warning"
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import signal
+import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from termarena.core.errors import SandboxBroken
-from termarena.sandbox.docker.local import Local, Seen, strike
-from termarena.sandbox.docker.scripts import KILL, SCAN
+from termarena.sandbox.docker.local import Local, Seen, strike, wait_for_end
+from termarena.sandbox.docker.scripts import KILL, SCAN, SCANNED, STRUCK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 __all__ = ["Census", "Group", "InnerCensus", "LocalCensus"]
 
-PASSES: Final = 200
+KILL_TIMEOUT_S: Final = 20.0
+"""How long processes may take to be gone before their sandbox counts as broken: some give back much memory first."""
+HALT_TIMEOUT_S: Final = 5.0
+LOOK_AGAIN_MS: Final = 50
+UNKILLED: Final = "its processes could not be ended"
 
 
 class Group(Protocol):
@@ -45,16 +51,28 @@ class Census(Protocol):
         """Every process but process 1 and the container's own command; zombies are not among the living."""
 
     async def terminate(self, group: Group) -> None:
-        """Send SIGTERM once."""
+        """Send SIGTERM once. Raises `SandboxBroken`."""
 
     async def kill(self, group: Group) -> int:
-        """End them at once, however they fork; how many there were."""
+        """End them at once, however they fork; how many there were. Raises `SandboxBroken` when one may be left."""
+
+
+def _keeper(seen: list[Seen]) -> int:
+    """The number of the container's own command, the first child of an init; 0 while there is none.
+
+    An engine lets commands in as soon as the init runs, so that the keeper need not have the lowest number. But a
+    command has a session of its own, and nothing that it leaves behind can enter that of process 1.
+    """
+    return min((one.pid for one in seen if one.parent == 1 and one.session == 1), default=0)
 
 
 def _without_own(seen: list[Seen], *, has_keeper: bool) -> list[Seen]:
-    # The kernel gives out rising numbers and begins again above 300: the first child of process 1 keeps the lowest.
-    keeper = min((one.pid for one in seen if one.pid != 1), default=0) if has_keeper else 0
-    return [one for one in seen if one.pid not in (1, keeper) and one.state not in ("Z", "X")]
+    own = (1, _keeper(seen)) if has_keeper else (1,)
+    return [one for one in seen if one.pid not in own]
+
+
+def _living(seen: list[Seen]) -> list[Seen]:
+    return [one for one in seen if one.is_living]
 
 
 def _members(seen: list[Seen], group: Group) -> list[Seen]:
@@ -71,17 +89,15 @@ def _members(seen: list[Seen], group: Group) -> list[Seen]:
 class LocalCensus:
     """Through this machine's `/proc`."""
 
-    def __init__(self, local: Local, *, has_keeper: bool) -> None:
+    def __init__(self, box: str, local: Local, *, has_keeper: bool) -> None:
         """`has_keeper`: whether process 1 is an init whose first child is the container's command."""
+        self._box = box
         self._local = local
         self._has_keeper = has_keeper
 
-    def _living(self) -> list[Seen]:
-        return _without_own(self._local.processes(), has_keeper=self._has_keeper)
-
     async def living(self) -> list[Seen]:
         """See `Census`."""
-        return await asyncio.to_thread(self._living)
+        return _living(_without_own(await asyncio.to_thread(self._local.processes), has_keeper=self._has_keeper))
 
     async def terminate(self, group: Group) -> None:
         """See `Census`."""
@@ -89,7 +105,7 @@ class LocalCensus:
 
     def _terminate(self, group: Group) -> None:
         # All at once: a shell that outlived its child by a moment would go on with its next command.
-        targets = self._halt(group)
+        targets, _ = self._halt(group)
         for number in (signal.SIGTERM, signal.SIGCONT):
             strike(targets, number)
 
@@ -97,26 +113,40 @@ class LocalCensus:
         """See `Census`."""
         return await asyncio.to_thread(self._kill, group)
 
-    def _halt(self, group: Group) -> list[int]:
-        """Stop them, until a look finds none that still runs: a stopped process cannot fork."""
+    def _halt(self, group: Group) -> tuple[list[int], bool]:
+        """Stop them, until a look finds none that still runs: a stopped process cannot fork.
+
+        Who has been stopped, and whether that is all of them: not when processes kept ending under every look.
+        """
         stopped: set[int] = set()
-        for _ in range(PASSES):
-            found = [one.host_pid for one in _members(self._living(), group)]
-            fresh = [pid for pid in found if pid not in stopped]
-            if not fresh:
-                break
-            strike(fresh, signal.SIGSTOP)
-            stopped.update(fresh)
-        return sorted(stopped)
+        known: set[int] = set()
+        give_up = time.monotonic() + HALT_TIMEOUT_S
+        while time.monotonic() < give_up:
+            sighting = self._local.look(known)
+            if self._has_keeper and not _keeper(sighting.seen):
+                continue
+            members = _members(_without_own(sighting.seen, has_keeper=self._has_keeper), group)
+            fresh = [one for one in members if one.host_pid not in stopped]
+            # One that has just ended may have left a child that came too late for the list.
+            if not fresh and sighting.is_whole:
+                return sorted(stopped), True
+            targets = [one.host_pid for one in _living(fresh)]
+            strike(targets, signal.SIGSTOP)
+            stopped.update(targets)
+        return sorted(stopped), False
 
     def _kill(self, group: Group) -> int:
-        stopped = self._halt(group)
-        for _ in range(PASSES):
-            left = [one.host_pid for one in _members(self._living(), group)]
-            if not left:
-                break
-            strike(left, signal.SIGKILL)
-        return len(stopped)
+        killed: set[int] = set()
+        give_up = time.monotonic() + KILL_TIMEOUT_S
+        while time.monotonic() < give_up:
+            stopped, are_all = self._halt(group)
+            if are_all and not stopped:
+                return len(killed)
+            strike(stopped, signal.SIGKILL)
+            killed.update(stopped)
+            for pid in stopped[:1]:
+                wait_for_end(pid, timeout_ms=LOOK_AGAIN_MS)
+        raise SandboxBroken(self._box, UNKILLED)
 
 
 class InnerCensus:
@@ -130,26 +160,37 @@ class InnerCensus:
         self._box = box
         self._run = run
         self._has_keeper = has_keeper
+        self._alone = asyncio.Lock()
 
     async def _all(self) -> list[Seen]:
         end = secrets.token_hex(8)
-        text = await self._run(["/bin/sh", "-c", SCAN, "sh", end], end.encode())
+        last = f"{end} {SCANNED}".encode()
+        text = await self._run(["/bin/sh", "-c", SCAN, "sh", end], last)
         records = text.split(f"\n{end}\n".encode())[:-1]
-        if not records:
+        if not records or last not in text:
             raise SandboxBroken(self._box, "its processes cannot be listed", hint="is /proc mounted in it?")
         return sorted((_parse(record) for record in records), key=lambda one: one.pid)
 
     async def living(self) -> list[Seen]:
         """See `Census`."""
-        return _without_own(await self._all(), has_keeper=self._has_keeper)
+        return _living(_without_own(await self._all(), has_keeper=self._has_keeper))
 
-    async def _strike(self, group: Group, how: str) -> int:
-        keeper = 0
-        if group.mark is None and self._has_keeper:
-            keeper = min((one.pid for one in await self._all() if one.pid != 1), default=0)
+    async def _find_keeper(self) -> int:
+        give_up = time.monotonic() + KILL_TIMEOUT_S
+        while not (keeper := _keeper(await self._all())):
+            if time.monotonic() > give_up:
+                raise SandboxBroken(self._box, "its own command cannot be found")
+        return keeper
+
+    async def _strike(self, group: Group, how: str) -> tuple[int, bool]:
+        """How many there were, and whether all of them were met."""
+        keeper = await self._find_keeper() if group.mark is None and self._has_keeper else 0
         mark = "all" if group.mark is None else str(group.mark)
-        answer = await self._run(["/bin/sh", "-c", KILL, "sh", mark, str(keeper), how], b"\n")
-        return int(answer.strip() or b"0")
+        answer = await self._run(["/bin/sh", "-c", KILL, "sh", mark, str(keeper), how], STRUCK.encode())
+        count, *rest = answer.decode(errors="replace").split() or [""]
+        if not count.isdecimal() or rest[-1:] != [STRUCK]:
+            raise SandboxBroken(self._box, UNKILLED, hint="is /proc mounted in it?")
+        return int(count), rest == [STRUCK]
 
     async def terminate(self, group: Group) -> None:
         """See `Census`."""
@@ -157,12 +198,21 @@ class InnerCensus:
 
     async def kill(self, group: Group) -> int:
         """See `Census`."""
-        return await self._strike(group, "KILL")
+        total = 0
+        give_up = time.monotonic() + KILL_TIMEOUT_S
+        # Two shells that end everyone would stop each other.
+        async with self._alone if group.mark is None else contextlib.nullcontext():
+            while time.monotonic() < give_up:
+                count, are_all = await self._strike(group, "KILL")
+                total += count
+                if are_all:
+                    return total
+        raise SandboxBroken(self._box, UNKILLED)
 
 
 def _parse(record: bytes) -> Seen:
     numbers, _, words = record.partition(b"\n")
-    pid, state, parent, session, uid, locked = numbers.decode().split()
+    pid, state, parent, session, uid, locked, threads = numbers.decode().split()
     argv = words.removesuffix(b"\n").split(b"\0")
     return Seen(
         host_pid=0,
@@ -172,5 +222,6 @@ def _parse(record: bytes) -> Seen:
         uid=int(uid),
         state=state,
         locked_bytes=int(locked) if locked.isdecimal() else -1,
+        threads=int(threads),
         argv=tuple(word.decode(errors="surrogateescape") for word in (argv[:-1] if len(argv) > 1 else argv)),
     )

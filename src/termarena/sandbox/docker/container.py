@@ -84,7 +84,7 @@ class Container:
         self._has_quota = "size" in (told["HostConfig"].get("StorageOpt") or {})
         self.local = find_local(self.id, int(told["State"]["Pid"])) if self._allow_local else None
         if self.local is not None:
-            self.census = LocalCensus(self.local, has_keeper=has_keeper)
+            self.census = LocalCensus(self.name, self.local, has_keeper=has_keeper)
             self.overlay = find_overlay(told) if self._has_layers else None
             if self.local.has_plain_ids:
                 self.files = NearFiles(self.engine, self.id, self.name, local=self.local)
@@ -198,10 +198,11 @@ class Container:
             await self.thaw()
             return await self.census.kill(Everyone())
         # The engine's freezer may be one in which a signal waits for the end of the frost.
-        count = strike([one.host_pid for one in await self.census.living()], signal.SIGKILL)
+        frozen = [one.host_pid for one in await self.census.living()]
+        strike(frozen, signal.SIGKILL)
         await self.thaw()
         await self.census.kill(Everyone())
-        return count
+        return len(frozen)
 
     async def quiet(self) -> None:
         """Every other process has been ended: hold one that is not our idle command, since it would end the container.
@@ -269,7 +270,8 @@ def _fill(overlay: Overlay, layer: LayerSnapshot | SavedSnapshot) -> None:
 def _from_ps(row: list[str]) -> Seen:
     """A line of `ps` on the engine's machine: the columns that `living` asks for."""
     pid, parent, session, uid, state, words = row
-    return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, tuple(words.split()))
+    threads = 2 if "l" in state else 1  # its letter for a process of several
+    return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, threads, tuple(words.split()))
 
 
 def _from_stats(told: dict[str, Any], *, oom_kills: int) -> Usage:

@@ -75,6 +75,7 @@ class DockerDriver:
         self._hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
         self._opening: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         self._abilities: abilities.Abilities | None = None
+        self.compose_words: list[str] = []
 
     @property
     def name(self) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.contract import Usage
 
-__all__ = ["Local", "Seen", "find_local", "wait_status"]
+__all__ = ["Local", "Seen", "Sighting", "find_local", "wait_status"]
 
 CLONE_NEWNET: Final = 0x40000000
 PIDFD_GET_INFO: Final = (3 << 30) | (64 << 16) | (0xFF << 8) | 11
@@ -36,6 +36,7 @@ PIDFD_INFO_EXIT: Final = 8
 INFO_BYTES: Final = 64
 EXIT_CODE_AT: Final = 60
 FLAGS_FIELD: Final = 6
+THREADS_FIELD: Final = 17
 PF_EXITING: Final = 4
 REAP_TIMEOUT_MS: Final = 2000
 
@@ -51,7 +52,23 @@ class Seen:
     uid: int
     state: str
     locked_bytes: int
+    threads: int
     argv: tuple[str, ...]
+
+    @property
+    def is_living(self) -> bool:
+        """Whether anything of it still runs: its first thread may have ended before the others, like a zombie."""
+        return self.state not in ("Z", "X") or self.threads > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What one look found."""
+
+    seen: list[Seen]
+    """Sorted by number, process 1 and zombies too."""
+    is_whole: bool
+    """False where a process ended under the look and nothing is known of it, not even whether it was of this place."""
 
 
 class Local:
@@ -64,15 +81,28 @@ class Local:
         self._groups = _groups(host_pid, container)
 
     def processes(self) -> list[Seen]:
-        """Every process in the container's pid namespace, process 1 too, sorted by number."""
-        found = []
+        """Every process in the container's pid namespace, process 1 and zombies too, sorted by number."""
+        return self.look(set()).seen
+
+    def look(self, known: set[int]) -> Sighting:
+        """As `processes`; whoever lives elsewhere or is a zombie is added to `known`, and left out by the next look."""
+        found, is_whole = [], True
         for name in os.listdir("/proc"):  # noqa: PTH208 - hundreds of names, no paths
-            if name.isdecimal():
-                # A process that ends while it is looked at has no words, or half of them.
-                with contextlib.suppress(OSError, ValueError, LookupError):
-                    if os.readlink(f"/proc/{name}/ns/pid") == self._namespace:  # noqa: PTH115 - as above
-                        found.append(_look_at(int(name)))
-        return sorted(found, key=lambda seen: seen.pid)
+            if not name.isdecimal() or int(name) in known:
+                continue
+            # A process that ends while it is looked at has no words, or half of them.
+            try:
+                if os.readlink(f"/proc/{name}/ns/pid") != self._namespace:  # noqa: PTH115 - as above
+                    known.add(int(name))
+                    continue
+                found.append(_look_at(int(name)))
+            except PermissionError:
+                # Not even root sees it: some machines guard their own first process so.
+                known.add(int(name))
+            except (OSError, ValueError, LookupError):
+                is_whole = False
+        known.update(one.host_pid for one in found if not one.is_living)
+        return Sighting(sorted(found, key=lambda seen: seen.pid), is_whole)
 
     @property
     def has_plain_ids(self) -> bool:
@@ -143,7 +173,9 @@ def find_local(container: str, host_pid: int) -> Local | None:
 def _look_at(host_pid: int) -> Seen:
     folder = Path(f"/proc/{host_pid}")
     fields = (folder / "stat").read_text(errors="replace").rpartition(") ")[2].split()
-    status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line)
+    # A process may call itself anything, also what is not UTF-8.
+    lines = (folder / "status").read_text(errors="replace").splitlines()
+    status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     locked = [line for line in (folder / "limits").read_text().splitlines() if line.startswith("Max locked")]
     soft = locked[0].split()[3]
     words = (folder / "cmdline").read_bytes().split(b"\0")[:-1]
@@ -155,6 +187,7 @@ def _look_at(host_pid: int) -> Seen:
         uid=int(status["Uid"].split()[0]),
         state=fields[0],
         locked_bytes=int(soft) if soft.isdecimal() else -1,
+        threads=int(fields[THREADS_FIELD]),
         argv=tuple(word.decode(errors="surrogateescape") for word in words),
     )
 
@@ -162,7 +195,7 @@ def _look_at(host_pid: int) -> Seen:
 def _inner(host_pid: int) -> int:
     """The number of a process in its innermost namespace; 0 for one that is not there."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{host_pid}/status").read_text().splitlines():
+        for line in Path(f"/proc/{host_pid}/status").read_text(errors="replace").splitlines():
             if line.startswith("NSpid:"):
                 numbers = line.split()[1:]
                 return int(numbers[-1]) if len(numbers) > 1 else 0
@@ -231,11 +264,20 @@ def _settle(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def strike(targets: list[int], number: signal.Signals) -> int:
-    """Signal processes of this machine; how many there still were."""
-    count = 0
+def strike(targets: list[int], number: signal.Signals) -> None:
+    """Signal processes of this machine; those that have gone are no error."""
     for pid in targets:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-            count += 1
-    return count
+
+
+def wait_for_end(host_pid: int, *, timeout_ms: int) -> None:
+    """Block until a process has ended, at most so long."""
+    with contextlib.suppress(ProcessLookupError):
+        pidfd = os.pidfd_open(host_pid)
+        try:
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            poll.poll(timeout_ms)
+        finally:
+            os.close(pidfd)

@@ -9,11 +9,17 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = ["GATE", "KEEPER", "KILL", "LIMIT_KB", "SCAN", "coded_words", "mark_bytes"]
+__all__ = ["GATE", "KEEPER", "KILL", "LIMIT_KB", "SCAN", "SCANNED", "STRUCK", "coded_words", "mark_bytes"]
 
 LIMIT_KB: Final = 8192
 """The container's limit of locked memory, Linux's default; a mark lies below it."""
 MARKS: Final = 4000
+STRIKE_S: Final = 10
+"""How long a shell inside tries to end processes before it says that it could not."""
+HALT_S: Final = 2
+"""After how long it stops bystanders too, for a moment: a shell on a terminal may notice, so that it comes last."""
+SCANNED: Final = "scanned"
+STRUCK: Final = "struck"
 
 KEEPER: Final = "while :; do read -r _ || exit; done"
 """The container's own command: it waits for a word on an input that never ends."""
@@ -31,60 +37,86 @@ It tells its number and begins when a line has come on its input. JSON has no wo
 in `printf`'s octal.
 """
 
-_EACH: Final = """
-for folder in /proc/[0-9]*; do
-  pid=${folder#/proc/}
-  [ "$pid" = $$ ] && continue
-  { read -r line < $folder/stat; } 2>/dev/null || continue
-  rest=${line##*) }
-"""
+_LOCKED: Final = """locked=
+  { while read -r a b c d _; do [ "$a $b $c" = "Max locked memory" ] && { locked=$d; break; }; done < $folder/limits
+  } 2>/dev/null"""
 
-SCAN: Final = (
-    "end=$1\n"
-    + _EACH
-    + """
-  set -- $rest
+SCAN: Final = f"""
+end=$1
+for folder in /proc/[0-9]*; do
+  pid=${{folder#/proc/}}
+  [ "$pid" = $$ ] && continue
+  {{ read -r line < $folder/stat; }} 2>/dev/null || continue
+  set -- ${{line##*) }}
   [ "$2" = $$ ] && continue
-  uid= locked=
-  { while read -r key value _; do [ "$key" = Uid: ] && { uid=$value; break; }; done < $folder/status
-  while read -r a b c d _; do [ "$a $b $c" = "Max locked memory" ] && { locked=$d; break; }; done < $folder/limits
-  } 2>/dev/null
-  echo "$pid $1 $2 $4 ${uid:-0} ${locked:-0}"
+  uid=
+  {{ while read -r key value _; do [ "$key" = Uid: ] && {{ uid=$value; break; }}; done < $folder/status; }} 2>/dev/null
+  {_LOCKED}
+  echo "$pid $1 $2 $4 ${{uid:-0}} ${{locked:-0}} ${{18}}"
   if command -v cat >/dev/null; then cat $folder/cmdline
   else IFS= read -r words < $folder/cmdline; echo "$words"; fi 2>/dev/null
   echo; echo "$end"
 done
+echo "$end {SCANNED}"
 """
-)
-"""One record per process: a line of numbers, the words of its command line, a line that ends it."""
+"""One record per process: a line of numbers, the words of its command line, a line that ends it; then a last line."""
 
-KILL: Final = (
-    """
-mark=$1 keeper=$2 first=$3
-hit() {
-count=0
-"""
-    + _EACH
-    + """
-  case "$rest" in Z*) continue ;; T*) [ "$1" = STOP ] && continue ;; esac
-  [ "$pid" = 1 ] || [ "$pid" = "$keeper" ] && continue
+KILL: Final = f"""
+mark=$1 keeper=$2 how=$3
+{{ read -r now _ < /proc/uptime; }} 2>/dev/null || exit 1
+begun=${{now%%.*}}
+is_late() {{ read -r now _ < /proc/uptime; [ $((${{now%%.*}} - begun)) -ge $1 ]; }}
+halt() {{ halted=1; kill -STOP -1 2>/dev/null; }}
+look() {{
+found= gone=
+for folder in /proc/[0-9]*; do
+  pid=${{folder#/proc/}}
+  case " $$ 1 $keeper $ended $others $resting $skipped " in *" $pid "*) continue ;; esac
+  {{ read -r line < $folder/stat; }} 2>/dev/null || {{ gone=1; continue; }}
+  set -- ${{line##*) }}
+  case $1 in [ZX]) [ "${{18}}" -gt 1 ]; living=$? ;; *) living=0 ;; esac
   if [ "$mark" != all ]; then
-    locked=
-    { while read -r a b c d _; do [ "$a $b $c" = "Max locked memory" ] && { locked=$d; break; }; done < $folder/limits
-    } 2>/dev/null
-    [ "$locked" = "$mark" ] || continue
+    {_LOCKED}
+    [ "$locked" ] || {{ gone=1; continue; }}
+    if [ "$locked" != "$mark" ]; then
+      if [ "$1" = T ] && [ ! "$halted" ]; then resting="$resting $pid"; else others="$others $pid"; fi
+      continue
+    fi
   fi
-  kill -$1 $pid 2>/dev/null && count=$((count + 1))
+  [ $living = 0 ] || {{ gone=1 ended="$ended $pid"; continue; }}
+  found="$found $pid"
 done
-}
-total=0
-while hit STOP; [ $count != 0 ]; do total=$((total + count)); done
-if [ "$first" = TERM ]; then hit TERM; hit CONT; echo $total; exit; fi
-while hit KILL; [ $count != 0 ]; do :; done
-echo $total
+}}
+halted= ended= others= resting= skipped= left=
+[ "$mark" = all ] && halt
+[ "$keeper" != 0 ] && others=$keeper
+while look; [ "$found$gone" ]; do
+  [ "$found" ] && kill -STOP $found 2>/dev/null
+  skipped="$skipped$found"
+  is_late {STRIKE_S} && {{ left=1; break; }}
+  [ ! "$halted" ] && is_late {HALT_S} && halt
+done
+set -- $skipped
+if [ "$how" = TERM ]; then
+  [ "$skipped" ] && {{ kill -TERM $skipped; kill -CONT $skipped; }} 2>/dev/null
+else
+  skipped=
+  while look; [ "$found" ]; do
+    kill -KILL $found 2>/dev/null
+    is_late {STRIKE_S} && {{ left=1; break; }}
+  done
+fi
+[ "$halted" ] && [ "$others" ] && kill -CONT $others 2>/dev/null
+echo "$# ${{left:+not }}{STRUCK}"
 """
-)
-"""Mark or `all`, the keeper's number, TERM or KILL: what is to die is stopped first, so that nothing forks away."""
+"""Mark or `all`, the keeper's number, TERM or KILL: what is to die is stopped first, so that nothing forks away.
+
+A look skips whom an earlier one has stopped, found unmarked or found ended. It may not ask whether a process is stopped
+by now: one in `vfork` obeys only when its child, which is stopped too, has gone on. One that ended before or under the
+look may have left a child that came too late for the list, so that another look follows. A chain of processes that
+fork and end faster than a shell can look is caught when the kernel stops everyone in one step, which for `all` comes
+first; those that are not to die then go on.
+"""
 
 
 def coded_words(words: tuple[str, ...]) -> list[str]:

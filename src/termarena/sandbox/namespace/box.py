@@ -314,9 +314,14 @@ class NamespaceSandbox:
 
     async def kill_processes(self) -> int:
         """See the contract."""
-        count = int((await self._channel.ask({"op": "kill_all"})).message["count"])
+        return await self._kill_all("kill_all")
+
+    async def _kill_all(self, operation: str) -> int:
+        answer = (await self._channel.ask({"op": operation})).message
+        if "problem" in answer:
+            raise SandboxBroken(self._id, str(answer["problem"]))
         self._is_frozen = False
-        return count
+        return int(answer["count"])
 
     async def freeze(self) -> None:
         """See the contract."""
@@ -385,8 +390,7 @@ class NamespaceSandbox:
         """See the contract."""
         if not self._is_sealed:
             self._is_sealed = True
-            await self._channel.ask({"op": "seal"})
-            self._is_frozen = False
+            await self._kill_all("seal")
 
     async def snapshot(self) -> NamespaceSnapshot:
         """See the contract."""

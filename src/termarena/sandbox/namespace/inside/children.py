@@ -25,7 +25,8 @@ from .seccomp import MARKER_RESOURCE
 MARKER_BASE: Final = 1 << 40
 TIOCGPTPEER: Final = 0x5441
 TIOCSPTLCK: Final = 0x40045431
-KILL_PATIENCE_S: Final = 5.0
+KILL_PATIENCE_S: Final = 10.0
+THREADS_FIELD: Final = 17
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -168,18 +169,45 @@ def all_pids() -> list[int]:
 
 def pids_of_exec(exec_id: int) -> list[int]:
     """The living processes of one exec."""
-    return [pid for pid in all_pids() if exec_of(pid) == exec_id and is_alive(pid)]
+    return _look(exec_id, set())[0]
+
+
+def _look(exec_id: int, known: set[int]) -> tuple[list[int], bool]:
+    """The living processes of one exec, and whether there can be no more of them.
+
+    A process that ended before or under the look may have left a child that came too late for the list, and one that
+    has just been forked may not carry its number yet. Whoever has ended or is of another exec is added to `known`, and
+    left out by the next look.
+    """
+    found, is_whole = [], True
+    for pid in all_pids():
+        if pid in known:
+            continue
+        its = exec_of(pid)
+        if its == exec_id and is_alive(pid):
+            found.append(pid)
+            continue
+        if its in (exec_id, None):
+            is_whole = False
+        if its is not None:
+            known.add(pid)
+    return found, is_whole
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs, sleeps or is stopped: a zombie is not alive."""
-    return stat_of(pid)[0] not in (b"Z", b"X", b"")
+    """Whether the process runs, sleeps or is stopped: a zombie is not alive, unless only its first thread has ended."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return bool(fields) and _is_living(fields)
 
 
 def stat_of(pid: int) -> tuple[bytes, int]:
     """The kernel's letter for its state, and its parent; empty and 0 for a process that has gone."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)
     return (fields[0], int(fields[1])) if fields else (b"", 0)
+
+
+def _is_living(fields: list[bytes]) -> bool:
+    return fields[0] not in (b"Z", b"X") or int(fields[THREADS_FIELD]) > 1
 
 
 def _read(path: str) -> bytes:
@@ -207,7 +235,12 @@ def kill_exec(exec_id: int) -> None:
     """
     give_up = time.monotonic() + KILL_PATIENCE_S
     stopped: set[int] = set()
-    while (fresh := set(pids_of_exec(exec_id)) - stopped) and time.monotonic() < give_up:
+    known: set[int] = set()
+    while time.monotonic() < give_up:
+        found, is_whole = _look(exec_id, known)
+        fresh = set(found) - stopped
+        if not fresh and is_whole:
+            break
         for pid in fresh:
             _signal(pid, signal.SIGSTOP)
         stopped |= fresh
@@ -218,16 +251,16 @@ def kill_exec(exec_id: int) -> None:
 
 
 def kill_everything() -> int:
-    """End every process but process 1; the number of those that were alive."""
+    """End every process but process 1; the number of those that were alive. Raises `OSError` when one does not end."""
     count = sum(1 for pid in all_pids() if is_alive(pid))
     give_up = time.monotonic() + KILL_PATIENCE_S
     while time.monotonic() < give_up:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
         if not any(is_alive(pid) for pid in all_pids()):
-            break
+            return count
         os.sched_yield()
-    return count
+    raise OSError(errno.EBUSY, "its processes could not be ended")
 
 
 def private_bytes(pid: int) -> int:
@@ -254,7 +287,7 @@ def describe_processes() -> list[dict[str, object]]:
     for pid in all_pids():
         name, _, rest = _read(f"/proc/{pid}/stat").rpartition(b")")
         fields = rest.split()
-        if not fields or fields[0] in (b"Z", b"X"):
+        if not fields or not _is_living(fields):
             continue
         command = _read(f"/proc/{pid}/cmdline") or name.partition(b"(")[2]
         with contextlib.suppress(OSError):
