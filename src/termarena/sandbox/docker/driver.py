@@ -295,6 +295,8 @@ class DockerDriver:
                 await container.fill(origin.layer)
             await hub.engine.call("POST", f"/containers/{made}/start")
             await container.attend()
+            if spec.runs_entrypoint:
+                await container.settle()
             if spec.workdir is not None:
                 who = await box.identity(None)
                 await container.files.make_folder(spec.workdir, owner=(who.uid, who.gid))
