@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.folders import TASK_YAML, terminal_bench_1
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from support.trials import try_task
 from termarena.core.run_folder import AttemptFolder
@@ -19,6 +20,8 @@ from termarena.core.trajectory import read_trajectory
 from termarena.runs.recording import read_result
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.terminal.cast import read_cast
+from termarena.tasks import load_task
+from termarena.tasks.model import BareRecipe
 
 if TYPE_CHECKING:
     from termarena.runs.result import TrialResult
@@ -324,3 +327,24 @@ if grep -qx 1 /app/one.txt && ! [ -e /app/other.txt ] && ! [ -e /usr/local/bin/g
     result = await try_task(task, "oracle", bench.attempt.path, home=bench.home)
     assert result.verdict is not None
     assert (result.outcome, result.verdict.graded_in) == ("solved", "separate")
+
+
+LOOKS_FOR_A_VARIABLE = """\
+echo "= short test summary info ="
+if [ "$LEFT" = here ]; then echo "PASSED t::one"; else echo "FAILED t::one"; fi
+"""
+
+
+async def test_tests_that_want_the_agents_own_shell_find_what_it_left_there(bench: Bench) -> None:
+    folder = terminal_bench_1(
+        bench.folder / "task",
+        task_yaml=TASK_YAML + "run_tests_in_same_shell: true\n",
+        solution_sh="true\n",
+        **{"run-tests_sh": LOOKS_FOR_A_VARIABLE},
+    )
+    task = load_task(folder)
+    bare = task.environment.model_copy(update={"bare": BareRecipe(requires=("bash",))})
+    task = task.model_copy(update={"environment": bare})
+    result = await try_task(task, "support.agents:LeavesAVariable", bench.attempt.path, home=bench.home)
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in) == ("solved", "live")

@@ -35,6 +35,16 @@ class TypesIntoATerminal(_Named):
         return AgentReport()
 
 
+class LeavesAVariable(_Named):
+    """Leaves something in its shell and nowhere else."""
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        del brief
+        async with workspace.terminal() as terminal:
+            await terminal.run("export LEFT=here")
+        return AgentReport()
+
+
 class Blocks(_Named):
     """Never gives the event loop back."""
 

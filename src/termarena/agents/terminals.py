@@ -28,9 +28,9 @@ class RecordedTerminal:
     def __init__(self, workspace: TrialWorkspace, terminal: Terminal, life: AsyncExitStack, *, number: int) -> None:
         """`life` ends the terminal; `number` is its recording's."""
         self._workspace = workspace
-        self._terminal = terminal
+        self.terminal = terminal
         self._life = life
-        self._number = number
+        self.number = number
         self._is_left = False
 
     # What it shows.
@@ -39,7 +39,7 @@ class RecordedTerminal:
         self._workspace.require_open()
         if self._is_left:
             raise WorkspaceClosed("this terminal was left")
-        return self._terminal
+        return self.terminal
 
     @property
     def shell(self) -> str | None:
@@ -80,19 +80,19 @@ class RecordedTerminal:
             self._workspace.record(call, told)
 
     def _call(self, name: str, arguments: dict[str, object]) -> Call:
-        return Call(f"terminal.{name}", {"terminal": self._number, **arguments})
+        return Call(f"terminal.{name}", {"terminal": self.number, **arguments})
 
     def send_keys(self, *names: str) -> None:
         """Press keys by name."""
-        self._typed("send_keys", {"keys": list(names)}, lambda: self._terminal.send_keys(*names))
+        self._typed("send_keys", {"keys": list(names)}, lambda: self.terminal.send_keys(*names))
 
     def type_text(self, text: str) -> None:
         """Type text; a newline is the Enter key."""
-        self._typed("type_text", {"text": text}, lambda: self._terminal.type_text(text))
+        self._typed("type_text", {"text": text}, lambda: self.terminal.type_text(text))
 
     def paste(self, text: str) -> None:
         """Paste text."""
-        self._typed("paste", {"text": text}, lambda: self._terminal.paste(text))
+        self._typed("paste", {"text": text}, lambda: self.terminal.paste(text))
 
     def resize(self, cols: int, rows: int) -> None:
         """Another size."""
@@ -111,15 +111,15 @@ class RecordedTerminal:
 
     async def wait_quiet(self, quiet_s: float = 0.25, *, timeout_s: float = WAIT_S) -> None:
         """Until nothing has come for a while."""
-        await self._wait(lambda: self._terminal.wait_quiet(quiet_s, timeout_s=self._workspace.within(timeout_s)))
+        await self._wait(lambda: self.terminal.wait_quiet(quiet_s, timeout_s=self._workspace.within(timeout_s)))
 
     async def wait_for(self, pattern: str | re.Pattern[str], *, timeout_s: float = WAIT_S) -> None:
         """Until a text or a compiled pattern is there."""
-        await self._wait(lambda: self._terminal.wait_for(pattern, timeout_s=self._workspace.within(timeout_s)))
+        await self._wait(lambda: self.terminal.wait_for(pattern, timeout_s=self._workspace.within(timeout_s)))
 
     async def wait_idle(self, *, timeout_s: float = WAIT_S) -> None:
         """Until the shell is back at its prompt."""
-        await self._wait(lambda: self._terminal.wait_idle(timeout_s=self._workspace.within(timeout_s)))
+        await self._wait(lambda: self.terminal.wait_idle(timeout_s=self._workspace.within(timeout_s)))
 
     async def _wait(self, wait: Callable[[], Awaitable[None]]) -> None:
         self._look()
@@ -142,7 +142,7 @@ class RecordedTerminal:
     @property
     def shell_pid(self) -> int:
         """The shell's number inside the sandbox."""
-        return self._terminal.shell_pid
+        return self.terminal.shell_pid
 
     def is_used(self, processes: Sequence[ProcessInfo], shells: Container[int]) -> bool:
         """Whether something runs that may have been started in it: what is below its shell, and what is below none.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from termarena.agents.recording import Recording
     from termarena.core.trajectory import Step
     from termarena.sandbox.contract import ExecResult, PtyProcess, Sandbox, TreeReport
-    from termarena.sandbox.terminal import CastWriter
+    from termarena.sandbox.terminal import CastWriter, Terminal
 
 __all__ = ["TrialWorkspace"]
 
@@ -46,13 +46,25 @@ class TrialWorkspace:
     """See `Workspace`. As an `async with` it is closed and hung up at the end; `close` ends the agent's reach
     sooner."""
 
-    def __init__(self, box: Sandbox, recording: Recording, *, deadline: float, user: str | None = None) -> None:
-        """`deadline` is in the time of `time.monotonic`; `user` is who the agent is, by default the sandbox's own."""
+    def __init__(
+        self,
+        box: Sandbox,
+        recording: Recording,
+        *,
+        deadline: float,
+        user: str | None = None,
+        keeps_terminals: bool = False,
+    ) -> None:
+        """`deadline` is in the time of `time.monotonic`; `user` is who the agent is, by default the sandbox's own.
+
+        With `keeps_terminals` no terminal is hung up before `hang_up`: tests will be typed into the last one.
+        """
         self._box = box
         self._recording = recording
         self._deadline = deadline
         self._user = user
         self._under_way: dict[asyncio.Future[Any], asyncio.Event] = {}
+        self._keeps_terminals = keeps_terminals
         self._terminals: set[RecordedTerminal] = set()
         self._why_closed: str | None = None
 
@@ -265,7 +277,7 @@ class TrialWorkspace:
 
     async def _leave(self, *terminals: RecordedTerminal) -> None:
         """Hang up those in which nothing runs."""
-        if not terminals:
+        if not terminals or self._keeps_terminals:
             return
         try:
             processes = await self._box.processes()
@@ -276,6 +288,12 @@ class TrialWorkspace:
             if not terminal.is_used(processes, shells):
                 await terminal.hang_up()
                 self._terminals.discard(terminal)
+
+    @property
+    def last_terminal(self) -> Terminal | None:
+        """The one that was opened last and is still there, as the sandbox has it: for tests, never for agents."""
+        last = max(self._terminals, key=lambda terminal: terminal.number, default=None)
+        return last.terminal if last is not None else None
 
     async def hang_up(self) -> None:
         """End every terminal that is still there."""

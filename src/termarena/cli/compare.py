@@ -27,7 +27,7 @@ _WORD_STYLES = {"better": "green", "worse": "red", "cannot tell": "yellow"}
 
 @app.command()
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN_A RUN_B …", help="Runs: folders, or ids in ./runs.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Two runs or more: folders, or ids in ./runs.")],
     *,
     metric: Annotated[
         Literal["solved", "reward"], typer.Option(help="Compare how often tasks were solved, or mean rewards.")

@@ -26,7 +26,7 @@ OutOption = Annotated[
 
 @app.command()
 def harbor(
-    folders: Annotated[list[Path], typer.Argument(metavar="JOB_DIR…", help="A job's folder: jobs/<job>.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="JOB_DIR", help="A job's folder: jobs/<job>.")],
     *,
     out: OutOption = None,
     json: JsonOption = False,
@@ -49,7 +49,7 @@ def harbor(
 
 @app.command()
 def tb(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN_DIR…", help="A run's folder, or a results.json.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN_DIR", help="A run's folder, or a results.json.")],
     *,
     out: OutOption = None,
     json: JsonOption = False,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
     from termarena.sandbox.staging import Stage, StartState
+    from termarena.sandbox.terminal import Terminal
     from termarena.tasks.model import Grading, NetworkPolicy, Task, Tests
 
 __all__ = ["Case", "Judge", "is_live_evidence", "under_policy"]
@@ -42,17 +43,21 @@ class Case:
     findings: tuple[IntegrityFinding, ...]
     processes_left: int
     agent_end: AgentEnd
+    terminal: Terminal | None
+    """The agent's, for tests that are to be typed into it."""
     output: Path
     logs: Path
 
 
 def is_live_evidence(task: Task, *, processes_left: int, agent_end: AgentEnd) -> bool:
-    """Whether a sealed grading may miss what counts: the task wants services, or the agent left processes running.
+    """Whether a sealed grading may miss what counts: the task wants services, its tests want the agent's own shell, or
+    the agent left processes running.
 
     What an agent left running at its deadline is work that goes on after it, unless the task wants services.
     """
     wants_services = bool(task.environment.services or task.environment.compose)
-    return wants_services or (processes_left > 0 and agent_end != "timeout")
+    wants_shell = task.tests is not None and task.tests.same_shell
+    return wants_services or wants_shell or (processes_left > 0 and agent_end != "timeout")
 
 
 def under_policy(spec: SandboxSpec, policy: NetworkPolicy | None) -> SandboxSpec:
@@ -148,7 +153,13 @@ class Judge:
             return await self._grade(case, own, "separate")
 
     async def _grade(self, case: Case, box: Sandbox, graded_in: GradedIn) -> Verdict:
-        verdict = await self._grader.grade(box, self._job(case), graded_in=graded_in, changes=case.changes)
+        verdict = await self._grader.grade(
+            box,
+            self._job(case),
+            graded_in=graded_in,
+            changes=case.changes,
+            terminal=case.terminal if graded_in == "live" else None,
+        )
         # What the agent did to its own sandbox is told, and cannot reach a grader that has one of its own.
         integrity = "report" if graded_in == "separate" else self._options.integrity
         return apply(verdict, case.findings, integrity=integrity)

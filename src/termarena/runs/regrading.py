@@ -128,6 +128,7 @@ async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, t
             findings=await examine(box, changes, task),
             processes_left=0,
             agent_end=result.agent_end or "error",
+            terminal=None,
             output=folder.test_output,
             logs=folder.logs,
         )

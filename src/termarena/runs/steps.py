@@ -43,6 +43,11 @@ class Leg:
     workdir: str | None
     is_last: bool
 
+    @property
+    def wants_shell(self) -> bool:
+        """Whether the tests are to be typed into the agent's own shell."""
+        return self.tests is not None and self.tests.same_shell
+
     def output_in(self, folder: AttemptFolder) -> Path:
         """Where the tests' output goes: `test_output.txt`, or one such file per step."""
         if not self.name:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,9 +80,10 @@ class Trial:
         for leg in legs_of(self._task, setting.options):
             with self._clocks.phase("prepare"):
                 await lay_step(box, leg)
-            await self._work(agent, box, leg, stack)
+            workspace = await self._work(agent, box, leg, stack)
             with self._clocks.phase("seal"):
                 case = await self._seal(setting, box, leg, stack)
+                case = replace(case, terminal=workspace.last_terminal if leg.wants_shell else None)
             with self._clocks.phase("grade"):
                 verdict = await setting.judge.judge(case)
             self._state.verdicts[leg.name] = verdict
@@ -98,17 +100,20 @@ class Trial:
         self._state.start = start
         return await stack.enter_async_context(start.start(spec=under_policy(start.spec, self._task.agent.network)))
 
-    async def _work(self, agent: Agent, box: Sandbox, leg: Leg, stack: AsyncExitStack) -> None:
+    async def _work(self, agent: Agent, box: Sandbox, leg: Leg, stack: AsyncExitStack) -> TrialWorkspace:
         """The agent's time; when it is over the workspace is shut, and what was running in it has been ended."""
         with self._clocks.phase("work"):
             self._recording.instruct(leg.instruction)
             deadline = time.monotonic() + leg.timeout_s
-            workspace = TrialWorkspace(box, self._recording, deadline=deadline, user=leg.user)
+            workspace = TrialWorkspace(
+                box, self._recording, deadline=deadline, user=leg.user, keeps_terminals=leg.wants_shell
+            )
             stack.push_async_callback(_hang_up, box, workspace)
             try:
                 await self._solve(agent, box, workspace, leg)
             finally:
                 await asyncio.shield(workspace.close())
+            return workspace
 
     async def _solve(self, agent: Agent, box: Sandbox, workspace: TrialWorkspace, leg: Leg) -> None:
         timer = asyncio.timeout(leg.timeout_s)
@@ -167,6 +172,7 @@ class Trial:
             findings=await examine(box, state.changes, self._task),
             processes_left=state.processes_left,
             agent_end=end,
+            terminal=None,
             output=leg.output_in(self._folder),
             logs=logs,
         )
