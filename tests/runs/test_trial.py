@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.folders import TASK_YAML, terminal_bench_1
 from support.agents import IsNotToBeStopped
+from support.folders import TASK_YAML, terminal_bench_1
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from support.trials import try_task
 from termarena.core.run_folder import AttemptFolder
@@ -370,3 +370,21 @@ async def test_tests_that_want_the_agents_own_shell_find_what_it_left_there(benc
     result = await try_task(task, "support.agents:LeavesAVariable", bench.attempt.path, home=bench.home)
     assert result.verdict is not None
     assert (result.outcome, result.verdict.graded_in) == ("solved", "live")
+
+
+async def test_work_after_the_deadline_does_not_reach_a_separate_grader(bench: Bench) -> None:
+    collect = '[[verifier.collect]]\ncommand = "sleep 2"\n'
+    made = Made(agent_s=0.5, is_separate=True, artifacts=("/app/one.txt",), toml=collect)
+    result = await bench.run("support.agents:IsNotToBeStopped", made)
+    assert result.sandbox.processes_left > 0
+    assert (result.outcome, result.agent_end) == ("unsolved", "timeout")
+
+
+async def test_a_separate_grader_that_gives_a_verdict_on_the_start_state_is_silent_by_the_agents_fault(
+    bench: Bench,
+) -> None:
+    collect = "mkdir -p /logs/artifacts; [ -e /app/one.txt ] || echo there >/logs/artifacts/state"
+    tests = "#!/bin/sh\n[ -e /logs/artifacts/state ] && echo 0 >/logs/verifier/reward.txt\n"
+    made = Made(is_separate=True, tests=tests, toml=f'[[verifier.collect]]\ncommand = "{collect}"\n')
+    result = await bench.run("oracle", made)
+    assert (result.outcome, result.fault) == ("unsolved", None)
