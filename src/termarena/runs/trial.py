@@ -120,9 +120,10 @@ class Trial:
         try:
             async with timer:
                 self._state.report = await agent.solve(self._brief(leg), workspace)
-            self._state.end = self._state.report.end
+            # An agent that does not let itself be cancelled has still run out of time.
+            self._state.end = "timeout" if timer.expired() else self._state.report.end
         except Exception as error:
-            if not box.is_alive or is_machinery(error):
+            if not box.is_alive or (is_machinery(error) and workspace.has_raised(error)):
                 self._state.usage = await _last_usage(box)
                 self._state.end = "resource_limit" if has_exhausted_resources(self._state.usage) else None
                 raise
