@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from elizaos_terminal_bench.config import TerminalBenchConfig
     from elizaos_terminal_bench.dataset import TerminalBenchDataset
+    from elizaos_terminal_bench.environment import TerminalEnvironment
     from elizaos_terminal_bench.evaluator import TerminalBenchEvaluator, format_report_markdown
     from elizaos_terminal_bench.leaderboard import LEADERBOARD_SCORES
+    from elizaos_terminal_bench.plugin import (
+        TERMINAL_ACTIONS,
+        TERMINAL_PROVIDERS,
+        create_terminal_bench_plugin,
+        terminal_bench_plugin,
+    )
     from elizaos_terminal_bench.runner import TerminalBenchRunner, run_terminal_bench
     from elizaos_terminal_bench.types import (
         CategoryMetrics,
@@ -31,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEADERBOARD_SCORES",
+    "TERMINAL_ACTIONS",
+    "TERMINAL_PROVIDERS",
     "CategoryMetrics",
     "CommandStatus",
     "DifficultyMetrics",
@@ -44,14 +53,22 @@ __all__ = [
     "TerminalBenchResult",
     "TerminalBenchRunner",
     "TerminalCommand",
+    "TerminalEnvironment",
     "TerminalSession",
     "TerminalTask",
+    "create_terminal_bench_plugin",
     "format_report_markdown",
     "run_terminal_bench",
+    "terminal_bench_plugin",
 ]
 
 _ELSEWHERE = {
     "LEADERBOARD_SCORES": "leaderboard",
+    "TERMINAL_ACTIONS": "plugin",
+    "TERMINAL_PROVIDERS": "plugin",
+    "create_terminal_bench_plugin": "plugin",
+    "terminal_bench_plugin": "plugin",
+    "TerminalEnvironment": "environment",
     "TerminalBenchConfig": "config",
     "TerminalBenchDataset": "dataset",
     "TerminalBenchEvaluator": "evaluator",

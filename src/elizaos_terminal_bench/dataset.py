@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import tempfile
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
     from termarena.tasks import Dataset, FileTree, Task
 
-__all__ = ["TerminalBenchDataset", "home_of", "terminal_task"]
+__all__ = ["TerminalBenchDataset", "home_of", "task_of", "terminal_task"]
 
 BENCHMARK: Final = "terminal-bench"
 
@@ -139,7 +142,19 @@ def terminal_task(task: Task) -> TerminalTask:
         docker_image=environment.image,
         network_enabled=environment.network.mode != "none",
         metadata={"format": task.provenance.format, "path": task.provenance.path, "digest": task.digest},
+        source=task,
     )
+
+
+def task_of(task: TerminalTask) -> Task:
+    """The whole task; one that was written by hand is read as an entry of a `tasks.json`. Raises TaskFormatError."""
+    if task.source is not None:
+        return task.source
+    fields = {name: value for name, value in asdict(task).items() if name != "source" and value not in (None, "")}
+    with tempfile.TemporaryDirectory(prefix="termarena-task-") as folder:
+        file = Path(folder, "tasks.json")
+        file.write_text(json.dumps([fields]), encoding="utf-8")
+        return load_dataset(file).whole().tasks[0]
 
 
 def _text(tree: FileTree, name: str | None) -> str:

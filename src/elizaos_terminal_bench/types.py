@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from termarena.tasks import Task
+
 __all__ = [
     "CategoryMetrics",
     "CommandStatus",
@@ -104,11 +106,14 @@ class TerminalTask:
     """The agent's time; None where the task sets no limit."""
     required_tools: list[str] = field(default_factory=list)
     setup_script: str | None = None
+    teardown_script: str | None = None
     docker_image: str | None = None
     """None where the task brings a Dockerfile or needs no image."""
     network_enabled: bool = False
     expected_files: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
+    source: Task | None = field(default=None, repr=False, compare=False)
+    """The whole task that this one tells of; None for one that was written by hand."""
 
 
 @dataclass
