@@ -135,7 +135,7 @@ async def _run(given: argparse.Namespace) -> int:
     report = await runner.run(task_ids=[given.single] if given.single else None)
     _tell(report, runner.config)
     if given.single:
-        return 0 if report.results[0].success else FAULT
+        return 0 if all(result.success for result in report.results) else FAULT
     return 0 if report.accuracy is not None else FAULT
 
 
