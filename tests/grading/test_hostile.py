@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grading.bench import REWARDED, SOLVED
+from termarena.grading import company
 from termarena.grading.control import against_control, needs_control
 from termarena.grading.integrity import apply, examine
 from termarena.tasks import load_task
@@ -120,7 +121,10 @@ def _daemon(script: str) -> str:
 
 
 @pytest.mark.parametrize("how", FORGERS)
-async def test_a_daemon_that_rewrites_the_reward_is_found_in_a_live_grading(bench: Bench, how: str) -> None:
+async def test_a_daemon_that_rewrites_the_reward_is_found_in_a_live_grading(
+    bench: Bench, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(company, "WATCH_S", 1.0)  # on a busy machine a daemon may not have its turn in less
     verdict = await _judged(bench, bench.harbor(FAILING), _daemon(FORGERS[how]), live=True)
     assert not verdict.is_pass
     assert verdict.fault is None or verdict.fault.reason == "toolchain_broken_by_agent"
