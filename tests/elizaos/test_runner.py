@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,8 @@ from termarena.core.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from elizaos_terminal_bench.runtime_model import GenerateOptions
 
 SPEAKS = "echo 1 >/app/one.txt; echo said; echo warned >&2\n"
 TELLS = "#!/bin/sh\necho TEST-SECRET\ngrep -qx 1 /app/one.txt && echo 1 >/logs/verifier/reward.txt\n"
@@ -121,13 +124,42 @@ async def test_a_dry_run_has_no_results_and_no_files(data: Path, tmp_path: Path)
         await runner.run_single("one")
 
 
-async def test_a_runtime_alone_is_refused_before_anything_starts(data: Path, tmp_path: Path) -> None:
-    runner = TerminalBenchRunner(runtime=object(), data_path=data, output_path=tmp_path / "out")
-    with pytest.raises(UsageError, match="ElizaOS runtime is not part of this version yet"):
-        await runner.run()
-    assert not (tmp_path / "out").exists()
+@dataclass
+class Answer:
+    text: str
+
+
+class Runtime:
+    """What is asked of an ElizaOS runtime; its model knows two answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def generate_text(self, input_text: str, options: GenerateOptions | None = None) -> Answer:
+        assert options is not None
+        assert options.temperature == 0.25
+        self.asked.append(input_text)
+        done = "ACTION: TASK_COMPLETE"
+        return Answer("ACTION: EXECUTE\nCOMMAND: echo 1 >/app/one.txt" if len(self.asked) == 1 else done)
+
+
+@pytest.mark.needs("user-namespaces")
+async def test_the_model_of_a_runtime_is_asked(data: Path, home: Path, tmp_path: Path) -> None:
+    runtime = Runtime()
+    config = TerminalBenchConfig(data_path=data, output_dir=tmp_path / "out", cache_dir=home, temperature=0.25)
+    report = await TerminalBenchRunner(runtime, config).run(task_ids=["one"])
+    assert (report.accuracy, report.metadata["model"]) == (1.0, "elizaos:runtime")
+    assert report.total_tokens is None, "a runtime does not tell its tokens"
+    assert len(runtime.asked) == 2
+    assert "Write 1 to /app/one.txt." in runtime.asked[0]
+    assert "TEST-SECRET" not in "".join(runtime.asked)
+
+
+def test_two_forms_at_once_are_refused(data: Path) -> None:
     with pytest.raises(UsageError, match="say the same things"):
         TerminalBenchRunner(config=TerminalBenchConfig(), data_path=data)
+    with pytest.raises(UsageError, match="two models"):
+        TerminalBenchRunner(Runtime(), TerminalBenchConfig(model_name="gpt-5-mini"))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +172,9 @@ async def test_a_runtime_alone_is_refused_before_anything_starts(data: Path, tmp
         ({"parallel_tasks": -1}, "greater than zero"),
         ({"agent_harness": "openclaw"}, "no harness is called openclaw"),
         ({"oracle": True, "model_name": "m"}, "two agents"),
+        ({"agent_harness": "random", "model_name": "m"}, "two agents"),
+        ({"model_provider": "groq"}, "needs a model_name"),
+        ({"max_tokens": 4096}, "max_tokens cannot be set"),
     ],
 )
 def test_a_field_that_would_have_no_effect_is_refused(fields: dict[str, object], told: str) -> None:
