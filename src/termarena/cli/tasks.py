@@ -24,6 +24,7 @@ from termarena.cli.choosing import (
     open_dataset,
     open_task,
     open_task_or_dataset,
+    say_manifest,
     say_others,
     selection,
 )
@@ -133,13 +134,15 @@ def _unlisted(dataset: Dataset) -> dict[str, object]:
     from termarena.cli.output import failure_of
 
     broken = [{"path": broken.path, "error": dict(failure_of(broken.error))} for broken in dataset.broken]
-    return {"broken": broken, "others": names_of_others(dataset)}
+    findings = [finding.model_dump() for finding in dataset.findings]
+    return {"broken": broken, "others": names_of_others(dataset), "findings": findings}
 
 
 def _end_with_unlisted(dataset: Dataset, *, as_json: bool) -> None:
     """Nothing is skipped in silence: what is no task is told; with broken tasks the command ends with a task fault."""
     if not as_json:
         say_others([dataset])
+        say_manifest(dataset)
     if not dataset.broken:
         return
     if not as_json:
