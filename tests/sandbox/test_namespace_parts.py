@@ -120,6 +120,29 @@ def test_no_cgroups_at_all(tmp_path: Path) -> None:
     assert host.plan("x") is None
 
 
+async def test_a_kernel_that_cannot_fork_into_a_cgroup(
+    sandbox_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group looks right and cannot be forked into: nothing is counted there, and processes are held by signals."""
+    real_mkdir = Path.mkdir
+
+    def kernel_mkdir(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as pathlib has it
+        real_mkdir(self, mode, parents, exist_ok)
+        for name in V2_FILES if self.is_relative_to(tmp_path) else ():
+            (self / name).write_text("")
+
+    monkeypatch.setattr(Path, "mkdir", kernel_mkdir)
+    async with NamespaceDriver(home=sandbox_home) as driver:
+        driver._cgroups = cgroups.CgroupHost(1, {}, unified=tmp_path)  # noqa: SLF001 - another machine
+        driver._ids = ids.choose_ids()  # noqa: SLF001 - as above
+        async with driver.start(SandboxSpec()) as box:
+            assert (await box.usage()).cpu_s is None
+            await box.exec(["sh", "-c", "sleep 1000 >/dev/null 2>&1 &"])
+            await box.freeze()
+            assert [one.state for one in await box.processes()] == ["T"]
+            await box.thaw()
+
+
 async def test_cgroup_that_cannot_be_made(sandbox_home: Path, tmp_path: Path) -> None:
     driver = NamespaceDriver(home=sandbox_home)
     driver._cgroups = cgroups.CgroupHost(1, {"memory": tmp_path / "missing"})  # noqa: SLF001 - a broken machine

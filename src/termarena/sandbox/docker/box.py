@@ -204,9 +204,10 @@ class DockerSandbox:
         await self.container.freeze()
 
     async def thaw(self) -> None:
-        """See the contract."""
+        """See the contract; what a seal holds stays held."""
         self._check_alive()
-        await self.container.thaw()
+        if not self._is_sealed:
+            await self.container.thaw()
 
     async def usage(self) -> Usage:
         """See the contract; of several services, the main one's."""

@@ -124,8 +124,14 @@ def _unwrapped(content: bytes) -> bytes:
     return bytes(out)
 
 
-async def _program(env: Mapping[str, str]) -> list[str]:
-    """The command that is Compose here; raises `CapabilityMissing`."""
+async def _program(driver: DockerDriver, env: Mapping[str, str]) -> list[str]:
+    """The command that is Compose here, looked for once; raises `CapabilityMissing`."""
+    if not driver.compose_words:
+        driver.compose_words = await _find_program(env)
+    return driver.compose_words
+
+
+async def _find_program(env: Mapping[str, str]) -> list[str]:
     if shutil.which("docker") is not None:
         process = await asyncio.create_subprocess_exec(
             "docker",
@@ -164,7 +170,7 @@ async def composed(
     sandbox_id = f"ta-{secrets.token_hex(6)}"
     tags = driver.new_labels(sandbox_id, root)
     try:
-        await _up(driver.address, spec, root, tags, await _image_of(driver, hub, root, tags, snapshot))
+        await _up(driver, spec, root, tags, await _image_of(driver, hub, root, tags, snapshot))
         box = await _gather(driver, hub, spec, root, tags)
         try:
             await asyncio.wait_for(_until_healthy(box), HEALTHY_TIMEOUT_S)
@@ -194,11 +200,11 @@ async def _image_of(
     return (await restore(hub.engine, snapshot, base, address=driver.address, labels=own)).image
 
 
-async def _up(address: Address, spec: SandboxSpec, root: Root, tags: dict[str, str], image: str | None) -> None:
+async def _up(driver: DockerDriver, spec: SandboxSpec, root: Root, tags: dict[str, str], image: str | None) -> None:
     path = Path(str(root.path))
     document = rewrite(load_composition(path), spec, service=root.service, tags=tags, source=str(path), image=image)
-    env = _environment(address, spec)
-    program = await _program(env)
+    env = _environment(driver.address, spec)
+    program = await _program(driver, env)
     with tempfile.TemporaryDirectory(prefix="termarena-compose-") as folder:
         file = Path(folder) / "compose.yaml"
         file.write_text(yaml.safe_dump(document, sort_keys=True))

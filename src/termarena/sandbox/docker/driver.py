@@ -75,6 +75,7 @@ class DockerDriver:
         self._hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
         self._opening: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         self._abilities: abilities.Abilities | None = None
+        self.compose_words: list[str] = []
 
     @property
     def name(self) -> str:
@@ -294,6 +295,8 @@ class DockerDriver:
                 await container.fill(origin.layer)
             await hub.engine.call("POST", f"/containers/{made}/start")
             await container.attend()
+            if spec.runs_entrypoint:
+                await container.settle()
             if spec.workdir is not None:
                 who = await box.identity(None)
                 await container.files.make_folder(spec.workdir, owner=(who.uid, who.gid))
