@@ -123,6 +123,7 @@ async def test_the_environment_is_ours(bench: Bench) -> None:
 
 
 async def test_a_grading_user_runs_the_tests_and_may_write_the_reward(bench: Bench) -> None:
+    bench.need_users()
     test = "#!/bin/sh\nid -u\necho 1 >/logs/verifier/reward.txt\n"
     task = bench.harbor(test, verifier='user = "nobody"')
     for verdict in (await bench.sealed(task), await bench.live(task)):
@@ -131,6 +132,7 @@ async def test_a_grading_user_runs_the_tests_and_may_write_the_reward(bench: Ben
 
 
 async def test_a_grading_user_that_the_agent_removed_is_told(bench: Bench) -> None:
+    bench.need_users()
     task = bench.harbor(REWARDED, verifier='user = "nobody"')
     verdict = await bench.sealed(task, "sed -i /nobody/d /etc/passwd")
     assert verdict.fault is not None

@@ -8,23 +8,28 @@ import os
 import re
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.agents import IsNotToBeStopped
 from support.folders import TASK_YAML, terminal_bench_1
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from support.trials import try_task
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
-from termarena.runs.recording import read_result
+from termarena.grading import Grader
+from termarena.runs.recording import read_changes, read_result
+from termarena.runs.trials import Trials
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.terminal.cast import read_cast
 from termarena.tasks import load_task
 from termarena.tasks.model import BareRecipe
 
 if TYPE_CHECKING:
+    from termarena.grading import GradingJob, Verdict
     from termarena.runs.result import TrialResult
+    from termarena.sandbox import Sandbox
 
 pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.asyncio]
 
@@ -114,7 +119,27 @@ async def test_the_multiplier_is_recorded_with_the_limits_it_made(bench: Bench) 
     assert (limits.timeout_multiplier, limits.agent_timeout_s, limits.test_timeout_s) == (0.5, 5.0, 10.0)
 
 
+async def test_an_agent_that_takes_no_notice_of_its_deadline_has_still_run_out_of_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trials, "_make_agent", lambda *_: IsNotToBeStopped())
+    tests = "#!/bin/sh\nsleep 2\n" + LOOKS_FOR_ONE.removeprefix("#!/bin/sh\n")
+    result = await bench.run("nop", Made(agent_s=0.5, tests=tests))
+    assert (result.agent_end, result.outcome) == ("timeout", "unsolved")
+
+
 # Whose fault.
+
+
+async def test_an_agent_that_says_the_sandbox_broke_is_not_believed(bench: Bench) -> None:
+    result = await bench.run("support.agents:BlamesTheSandbox")
+    assert (result.outcome, result.agent_end, result.fault) == ("unsolved", "error", None)
+
+
+async def test_a_name_that_is_not_utf_8_is_recorded_like_any_other(bench: Bench) -> None:
+    result = await bench.run(bench.script("echo 1 >/app/one.txt; touch \"$(printf '/app/\\377')\"\n"))
+    assert result.outcome == "solved"
+    assert read_changes(bench.attempt).get("/app/\udcff") is not None
 
 
 async def test_an_agent_that_crashes_is_still_graded(bench: Bench) -> None:
@@ -152,6 +177,22 @@ async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(bench: Bench) 
     assert (result.outcome, result.fault, result.failure_mode) == ("unscored", "infra", "INFRA_FAULT")
     assert result.fault_detail is not None
     assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("SandboxBroken", True)
+
+
+async def test_a_grading_whose_sandbox_is_killed_is_done_again_and_not_put_on_the_agent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grade, boxes = Grader.grade, []
+
+    async def killed_once(self: Grader, box: Sandbox, job: GradingJob, **how: Any) -> Verdict:  # noqa: ANN401 - as it takes them
+        boxes.append(box)
+        if len(boxes) == 1:
+            await box.stop()
+        return await grade(self, box, job, **how)
+
+    monkeypatch.setattr(Grader, "grade", killed_once)
+    result = await bench.run("oracle")
+    assert (result.outcome, result.fault, len(boxes)) == ("solved", None, 2)
 
 
 async def test_a_set_up_that_fails_is_the_tasks_fault_and_not_retried(bench: Bench) -> None:
@@ -348,3 +389,21 @@ async def test_tests_that_want_the_agents_own_shell_find_what_it_left_there(benc
     result = await try_task(task, "support.agents:LeavesAVariable", bench.attempt.path, home=bench.home)
     assert result.verdict is not None
     assert (result.outcome, result.verdict.graded_in) == ("solved", "live")
+
+
+async def test_work_after_the_deadline_does_not_reach_a_separate_grader(bench: Bench) -> None:
+    collect = '[[verifier.collect]]\ncommand = "sleep 2"\n'
+    made = Made(agent_s=0.5, is_separate=True, artifacts=("/app/one.txt",), toml=collect)
+    result = await bench.run("support.agents:IsNotToBeStopped", made)
+    assert result.sandbox.processes_left > 0
+    assert (result.outcome, result.agent_end) == ("unsolved", "timeout")
+
+
+async def test_a_separate_grader_that_gives_a_verdict_on_the_start_state_is_silent_by_the_agents_fault(
+    bench: Bench,
+) -> None:
+    collect = "mkdir -p /logs/artifacts; [ -e /app/one.txt ] || echo there >/logs/artifacts/state"
+    tests = "#!/bin/sh\n[ -e /logs/artifacts/state ] && echo 0 >/logs/verifier/reward.txt\n"
+    made = Made(is_separate=True, tests=tests, toml=f'[[verifier.collect]]\ncommand = "{collect}"\n')
+    result = await bench.run("oracle", made)
+    assert (result.outcome, result.fault) == ("unsolved", None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxFileError
 from termarena.grading.packages import has_opaque_packages, packaged_among
-from termarena.grading.rules import is_interesting, tools
+from termarena.grading.rules import is_interesting, is_watched, tools
 from termarena.grading.rules.rule import Evidence
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ async def _contents(box: Sandbox, paths: list[str]) -> dict[str, bytes]:
 def _suspicious(changes: FileChanges) -> Iterator[Change]:
     """What some rule will ask about, and what links among it lead to."""
     there = {change.path: change for change in changes.changes if change.change in ("added", "modified")}
-    asked = [change for change in there.values() if change.kind != "folder" and is_interesting(change.path)]
+    watched = [change for change in there.values() if change.kind != "folder" and is_watched(change)]
+    asked = [change for change in watched if is_interesting(change.path)]
     seen = set()
     while asked:
         change = asked.pop()

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
-from termarena.sandbox.namespace.box import ROOT_NAMES, Holdings, NamespaceSandbox
+from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
 from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
+from termarena.sandbox.namespace.commands import ROOT_NAMES
+from termarena.sandbox.namespace.holdings import Holdings
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.launcher import Launched, Launcher
 from termarena.sandbox.namespace.rootfs import Base, RootStore
