@@ -155,7 +155,7 @@ async def test_usage_tells_of_a_limit_that_was_met(driver: Driver) -> None:
 async def test_usage_tells_of_throttling(driver: Driver) -> None:
     async with driver.start(SandboxSpec(limits=Limits(cpus=0.1))) as box:
         # On a busy machine the limit is not met at the first try.
-        while (used := await box.usage()).cpu_throttled_periods == 0:
+        while (used := await box.usage()).cpu_throttled_s == 0:
             await out(box, "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done")
         assert (used.cpu_throttled_s is None) == (used.cpu_throttled_periods is None)
-        assert used.cpu_throttled_s is None or used.cpu_throttled_s > 0
+        assert used.cpu_throttled_periods is None or used.cpu_throttled_periods >= 1
