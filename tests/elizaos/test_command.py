@@ -138,7 +138,7 @@ def test_single_exits_by_its_outcome(inside: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.needs("user-namespaces")
 def test_a_model_is_asked(inside: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_task(tmp_path / "data" / "one")
-    said = [
+    said: list[dict[str, object]] = [
         {"tool_calls": [{"name": "EXECUTE", "arguments": {"command": "echo 1 >/app/one.txt"}}]},
         {"tool_calls": [{"name": "TASK_COMPLETE"}]},
     ]
