@@ -251,6 +251,15 @@ async def test_a_solution_that_kills_the_tests_is_unsolved_and_not_unscored(benc
     assert (settled.reward, settled.fault.reason) == (None, "toolchain_broken_by_agent")
 
 
+async def test_a_program_that_writes_a_reward_and_kills_the_tests_is_no_pass(bench: Bench) -> None:
+    task = bench.harbor("#!/bin/bash\n[ -x /app/program ] && /app/program\necho 0 >/logs/verifier/reward.txt\n")
+    program = "#!/bin/sh\\necho 1 >/logs/verifier/reward.txt\\nkill -9 $PPID\\n"
+    verdict = await bench.sealed(task, f"printf '{program}' >/app/program; chmod +x /app/program")
+    settled = against_control(verdict, await bench.sealed(task, None))
+    assert settled.fault is not None
+    assert (settled.reward, settled.fault.reason) == (None, "toolchain_broken_by_agent")
+
+
 async def test_a_test_that_never_works_stays_the_tests_fault(bench: Bench) -> None:
     task = bench.harbor("#!/bin/sh\n/nowhere/pytest\n")
     verdict = await bench.sealed(task)

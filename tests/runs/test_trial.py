@@ -8,7 +8,7 @@ import os
 import re
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from support.trials import try_task
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
+from termarena.grading import Grader
 from termarena.runs.recording import read_changes, read_result
 from termarena.runs.trials import Trials
 from termarena.sandbox.namespace import NamespaceDriver
@@ -26,7 +27,9 @@ from termarena.tasks import load_task
 from termarena.tasks.model import BareRecipe
 
 if TYPE_CHECKING:
+    from termarena.grading import GradingJob, Verdict
     from termarena.runs.result import TrialResult
+    from termarena.sandbox import Sandbox
 
 pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.asyncio]
 
@@ -174,6 +177,22 @@ async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(bench: Bench) 
     assert (result.outcome, result.fault, result.failure_mode) == ("unscored", "infra", "INFRA_FAULT")
     assert result.fault_detail is not None
     assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("SandboxBroken", True)
+
+
+async def test_a_grading_whose_sandbox_is_killed_is_done_again_and_not_put_on_the_agent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grade, boxes = Grader.grade, []
+
+    async def killed_once(self: Grader, box: Sandbox, job: GradingJob, **how: Any) -> Verdict:  # noqa: ANN401 - as it takes them
+        boxes.append(box)
+        if len(boxes) == 1:
+            await box.stop()
+        return await grade(self, box, job, **how)
+
+    monkeypatch.setattr(Grader, "grade", killed_once)
+    result = await bench.run("oracle")
+    assert (result.outcome, result.fault, len(boxes)) == ("solved", None, 2)
 
 
 async def test_a_set_up_that_fails_is_the_tasks_fault_and_not_retried(bench: Bench) -> None:

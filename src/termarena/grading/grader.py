@@ -159,7 +159,10 @@ async def _blamed(box: Sandbox, job: GradingJob, fault: GradingFault, changes: F
 
 
 def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:
-    """Fill in rewards and tests; raises `NoVerdict` where the tests do not say."""
+    """Fill in rewards and tests; raises `NoVerdict` where the tests do not say, or were not let come to their end."""
+    if run.signal is not None and not run.timed_out and job.verdict != "exit_status":
+        problem = f"signal {run.signal} ended the tests: what they left need not be theirs"
+        raise NoVerdict("no_reward", problem)
     if job.verdict == "reward_file":
         found.tests = reported_tests(logs) or pytest_summary(run.output.text())
         if not run.timed_out:

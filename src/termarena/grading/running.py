@@ -40,6 +40,8 @@ class TestRun:
 
     exit_status: int
     output: TestOutput
+    signal: int | None = None
+    """What ended it, where it did not end by itself."""
     timed_out: bool = False
     oom_killed: bool = False
     findings: tuple[IntegrityFinding, ...] = ()
@@ -89,6 +91,7 @@ async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
     return TestRun(
         exit_status=done.exit_status,
         output=TestOutput(done.stdout, done.stdout_tail, done.stdout_bytes),
+        signal=done.signal,
         timed_out=done.timed_out,
         oom_killed=done.oom_killed,
         findings=(missing,) if missing else (),

@@ -16,7 +16,7 @@ from termarena.grading.separate import carry_over, collect
 from termarena.sandbox import Network
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from termarena.agents.contract import AgentEnd
     from termarena.grading.contract import GradedIn, IntegrityFinding, Verdict
@@ -88,6 +88,13 @@ def _aside(path: Path, graded_in: GradedIn) -> Path:
     return path.with_name(f"{path.stem}-{graded_in}{path.suffix}")
 
 
+async def _surely(grade: Callable[[Case], Awaitable[Verdict]], case: Case) -> Verdict:
+    """The verdict, asked for once more where the sandbox failed: a state that breaks sandboxes breaks the next too."""
+    verdict = await grade(case)
+    has_broken = verdict.fault is not None and verdict.fault.reason == "sandbox"
+    return await grade(case) if has_broken else verdict
+
+
 class Judge:
     """Grades cases for one run."""
 
@@ -105,10 +112,10 @@ class Judge:
 
     async def _verdict(self, case: Case) -> Verdict:
         if case.grading.mode == "separate":
-            return await self._separate(case)
+            return await _surely(self._separate, case)
         if self._options.grading == "live":
             return await self._live(case)
-        sealed = await self._sealed(case)
+        sealed = await _surely(self._sealed, case)
         live_counts = (
             not sealed.is_pass
             and self._options.grading != "sealed"
