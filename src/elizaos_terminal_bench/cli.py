@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_tasks(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--data-path", metavar="PATH", help="a folder of tasks, a tasks.json, a pulled dataset's name")
-    group.add_argument("--version", default="2.0", help="of Terminal-Bench, without --data-path (default: 2.0)")
+    group.add_argument("--version", help="of Terminal-Bench, without --data-path (default: 2.0)")
     group.add_argument("--sample", "--use-sample-tasks", action="store_true", help="the bundled tasks")
     group.add_argument("--categories", nargs="+", metavar="NAME")
     group.add_argument("--difficulties", nargs="+", metavar="NAME")
@@ -142,11 +142,14 @@ async def _run(given: argparse.Namespace) -> int:
 
 def _config(given: argparse.Namespace) -> TerminalBenchConfig:
     from elizaos_terminal_bench.config import TerminalBenchConfig  # noqa: PLC0415 - as above
+    from termarena.core.errors import UsageError  # noqa: PLC0415 - as above
 
+    if given.version and (given.sample or given.data_path):
+        raise UsageError("--version is for the public dataset", hint="leave out --version, or --sample and --data-path")
     return TerminalBenchConfig(
         data_path=given.data_path,
         output_dir=given.output_dir,
-        version=given.version,
+        version=given.version or "2.0",
         categories=given.categories,
         difficulties=given.difficulties,
         task_ids=given.task_ids,

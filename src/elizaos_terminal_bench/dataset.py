@@ -16,6 +16,7 @@ from termarena.core.errors import NotFound, UsageError
 from termarena.core.settings import resolve_settings
 from termarena.tasks import SAMPLES, Selection, load_dataset
 from termarena.tasks.pull import find_pulled
+from termarena.tasks.pull.known import look_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +113,8 @@ class TerminalBenchDataset:
                 f"the dataset {name} is not here yet",
                 hint=f"fetch it with: termarena datasets pull {name}; --sample takes the bundled tasks instead",
             )
-        self.public_name = None if name in settings.datasets.sources else name
+        known = look_up(name, settings.datasets.sources)
+        self.public_name = None if known is None or known.name in settings.datasets.sources else known.name
         return load_dataset(pulled.path)
 
 

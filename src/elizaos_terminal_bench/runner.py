@@ -93,12 +93,15 @@ class TerminalBenchRunner:
 
     async def setup(self, use_sample_tasks: bool = False) -> None:  # noqa: FBT001, FBT002 - the signature that users know
         """Load the tasks. Raises NotFound where there are none; the samples are taken only when asked for."""
+        self.dataset = await self._load(use_sample_tasks=use_sample_tasks)
+
+    async def _load(self, *, use_sample_tasks: bool) -> TerminalBenchDataset:
         config = self.config
         dataset = TerminalBenchDataset(
             config.data_path, config.version, use_sample_tasks=use_sample_tasks, cache_dir=config.cache_dir
         )
         await dataset.load()
-        self.dataset = dataset
+        return dataset
 
     async def run(
         self,
@@ -132,8 +135,10 @@ class TerminalBenchRunner:
     ) -> RunPlan:
         """What `run` would do. Raises UsageError and NotFound for what cannot be done; an unknown name is an error."""
         options = self._options()
-        dataset = await self._loaded()
         config = self.config
+        if self.dataset is None:
+            self.dataset = await self._load(use_sample_tasks=False)
+        dataset = self.dataset
         if max_tasks is not None and max_tasks < 1:
             raise UsageError(f"max_tasks must be greater than zero, not {max_tasks}", hint="leave it out for no limit")
         wanted = Selection(
@@ -147,13 +152,6 @@ class TerminalBenchRunner:
             logger.warning("%s does not load and is left out: %s", broken.path, broken.error)
         _version(options, meant.tasks[0])  # an agent or a model that is none is told now
         return RunPlan(options, meant, dataset.public_name or dataset.source.name)
-
-    async def _loaded(self) -> TerminalBenchDataset:
-        if self.dataset is None:
-            await self.setup()
-        if self.dataset is None:
-            raise UsageError("setup() loaded no tasks", hint="call TerminalBenchRunner.setup")
-        return self.dataset
 
     @property
     def _asked_runtime(self) -> Runtime | None:

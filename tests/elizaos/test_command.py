@@ -138,7 +138,7 @@ def test_single_exits_by_its_outcome(inside: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.needs("user-namespaces")
 def test_a_model_is_asked(inside: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_task(tmp_path / "data" / "one")
-    said = [
+    said: list[dict[str, object]] = [
         {"tool_calls": [{"name": "EXECUTE", "arguments": {"command": "echo 1 >/app/one.txt"}}]},
         {"tool_calls": [{"name": "TASK_COMPLETE"}]},
     ]
@@ -188,6 +188,7 @@ def test_categories_difficulties_and_a_number_choose_tasks(inside: pytest.Captur
         (["--oracle", "--version", "1.7"], "terminal-bench has no version 1.7"),
         (["--oracle", "--data-path", "./terminal-bench-data"], "there is no file or folder ./terminal-bench-data"),
         (["--oracle", "--data-path", ".", "--sample"], "two sets of tasks"),
+        (["--oracle", "--sample", "--version", "2.0"], "--version is for the public dataset"),
         (["--sample", "--model", "gpt-4o-mini"], "OPENAI_API_KEY"),
         (["--sample", "--model", "m", "--model-provider", "anthropic"], "ANTHROPIC_API_KEY"),
         (["--sample", "--model", "m", "--model-provider", "eliza"], "no provider of models is called 'eliza'"),

@@ -207,3 +207,14 @@ async def test_the_samples_load_as_a_dataset() -> None:
     assert sum(statistics["by_difficulty"].values()) == statistics["total_tasks"] == len(dataset)
     with pytest.raises(NotFound, match="no task has the category nonsense"):
         dataset.get_tasks_by_category("nonsense")
+
+
+async def test_a_folder_under_a_public_name_is_not_the_public_dataset(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "termarena.toml").write_text(f'[datasets.sources]\n"terminal-bench@2.0" = "{data}"\n')
+    monkeypatch.chdir(tmp_path)
+    report = await run_terminal_bench(TerminalBenchConfig(output_dir="out", agent_harness="always-right"))
+    assert (report.total_tasks, report.metadata["version"]) == (2, "2.0")
+    assert report.leaderboard_comparison is not None
+    assert report.leaderboard_comparison.not_ranked[0].startswith("nothing was published on data;")
