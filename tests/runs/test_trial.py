@@ -195,6 +195,12 @@ async def test_a_grading_whose_sandbox_is_killed_is_done_again_and_not_put_on_th
     assert (result.outcome, result.fault, len(boxes)) == ("solved", None, 2)
 
 
+async def test_a_tree_deeper_than_any_path_does_not_keep_a_trial_from_its_verdict(bench: Bench) -> None:
+    digs = "echo 1 >/app/one.txt; cd /app; for _ in $(seq 60); do mkdir -p $DEEP; cd $DEEP; done\n"
+    result = await bench.run(bench.script(f"DEEP={'/'.join(['0123456789'] * 10)}\n{digs}"))
+    assert (result.outcome, result.fault, result.sandbox.state) == ("solved", None, "kept")
+
+
 async def test_a_set_up_that_fails_is_the_tasks_fault_and_not_retried(bench: Bench) -> None:
     result = await bench.run("oracle", Made(setup="exit 3\n"))
     assert (result.outcome, result.fault, result.agent_end) == ("unscored", "task", None)
