@@ -14,7 +14,7 @@ def arguments(given: list[str] | None = None) -> list[str]:
     parser = argparse.ArgumentParser(description="Run Terminal-Bench; see also: terminal-bench --help")
     parser.add_argument("--sample", action="store_true", help="the bundled tasks")
     parser.add_argument("--max-tasks", metavar="N")
-    parser.add_argument("--model", metavar="NAME", help="not part of this version yet")
+    parser.add_argument("--model", metavar="NAME", help="as for terminal-bench")
     parser.add_argument("--filter", metavar="ID,ID", help="task ids, separated by commas")
     parser.add_argument("-v", "--verbose", action="store_true", help="as it is without -q")
     parser.add_argument("-q", "--quiet", action="store_true", help="only the ends of trials")

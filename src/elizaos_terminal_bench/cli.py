@@ -23,7 +23,6 @@ NOT_HERE: Final = {
     "--mock": "nothing pretends to be a sandbox here; --agent-harness always-right tries the reports alone",
     "--one-shot": "there is one kind of shell, and its state stays",
     "--network-mode": "every task says which network it has",
-    "--model-provider": "the provider is part of the model's name",
     "--task-agent": "agents that bring their own program are not part of this version yet",
     "--expand-scenarios": "a sentence behind the instruction with the same tests is not another task",
     "--count-scenarios": "there are no scenarios beside the tasks; --dry-run counts those",
@@ -33,6 +32,7 @@ NOT_HERE: Final = {
 EXAMPLES: Final = """\
 examples:
   terminal-bench --sample --oracle                the bundled tasks with their reference solutions
+  terminal-bench --sample --model gpt-5-mini      a model; its key comes from the environment
   terminal-bench --sample --dry-run               what would run, where, and for how long at most
   terminal-bench --data-path ./tasks --task-ids fix-git --oracle
   terminal-bench --version 2.1 --oracle           after: termarena datasets pull terminal-bench@2.1
@@ -80,11 +80,12 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
 
 def _add_agent(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--oracle", action="store_true", help="the reference solutions")
-    group.add_argument("--agent-harness", metavar="NAME", help="always-right, always-wrong or random")
+    group.add_argument("--agent-harness", metavar="NAME", help="always-right, always-wrong, random; tools, tools-text")
     group.add_argument("--baseline-random-seed", type=int, default=0, metavar="N")
-    group.add_argument("--model", metavar="NAME", help="not part of this version yet")
-    group.add_argument("--temperature", type=float, metavar="T", help="for models")
-    group.add_argument("--max-iterations", type=int, metavar="N", help="for models")
+    group.add_argument("--model", metavar="NAME", help="openai:gpt-5-mini, ollama:qwen3 …; OpenAI's if none is said")
+    group.add_argument("--model-provider", metavar="NAME", help="of a --model that does not say it")
+    group.add_argument("--temperature", type=float, metavar="T", help="of the model")
+    group.add_argument("--max-iterations", type=int, metavar="N", help="how often a model is asked")
     group.add_argument("--standalone", action="store_true", help="without an ElizaOS runtime, as always")
     group.add_argument("--timeout", type=float, metavar="SECONDS", help="for tasks that set the agent no limit")
     group.add_argument("--parallel-tasks", type=int, metavar="N", help="at once (default: what fits this machine)")
@@ -135,7 +136,7 @@ async def _run(given: argparse.Namespace) -> int:
     report = await runner.run(task_ids=[given.single] if given.single else None)
     _tell(report, runner.config)
     if given.single:
-        return 0 if report.results[0].success else FAULT
+        return 0 if all(result.success for result in report.results) else FAULT
     return 0 if report.accuracy is not None else FAULT
 
 
@@ -154,6 +155,7 @@ def _config(given: argparse.Namespace) -> TerminalBenchConfig:
         timeout_per_task_seconds=given.timeout,
         parallel_tasks=given.parallel_tasks,
         model_name=given.model,
+        model_provider=given.model_provider,
         temperature=given.temperature,
         save_sessions=not given.no_sessions,
         generate_markdown=not given.no_markdown,
@@ -179,7 +181,9 @@ def _tell(report: TerminalBenchReport, config: TerminalBenchConfig) -> None:
     from termarena.reports.telling import duration, percent  # noqa: PLC0415 - as above
 
     print_line("TERMINAL-BENCH RESULTS")
-    print_line(f"Agent: {config.agent}, on {report.metadata['dataset']}")
+    about = report.metadata
+    model = f" with {about['model']}" if about["model"] != about["agent"] else ""
+    print_line(f"Agent: {about['agent']}{model}, on {about['dataset']}")
     print_line(f"Accuracy: {percent(report.accuracy)}")
     unscored = f", {report.unscored_tasks} unscored" if report.unscored_tasks else ""
     print_line(f"Passed: {report.passed_tasks}/{report.total_tasks}{unscored}")

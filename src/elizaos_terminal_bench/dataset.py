@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import tempfile
 from collections import Counter
 from dataclasses import asdict
@@ -50,7 +51,7 @@ class TerminalBenchDataset:
         self._tasks: list[TerminalTask] = []
 
     async def load(self) -> None:
-        """Raises NotFound, with what to do next, where there are no such tasks."""
+        """Raises NotFound or UsageError, with what to do next, where there are no such tasks."""
         self._source = await asyncio.to_thread(self._open)
         self._tasks = [terminal_task(task) for task in self._source]
 
@@ -102,15 +103,10 @@ class TerminalBenchDataset:
         if self.use_sample_tasks:
             return load_dataset(SAMPLES)
         name = str(self.data_path) if self.data_path is not None else f"{BENCHMARK}@{self.version}"
-        if self.data_path is not None and Path(self.data_path).exists():
-            return load_dataset(self.data_path)
+        if self.data_path is not None and os.path.exists(name):  # noqa: PTH110 - Path.exists raises for a name too long
+            return load_dataset(name)
         settings = resolve_settings().settings
-        try:
-            pulled = find_pulled(name, home=home_of(self.cache_dir), sources=settings.datasets.sources)
-        except NotFound:
-            raise
-        except UsageError as error:
-            raise NotFound(f"nothing is at {name}", hint="--sample takes the bundled tasks") from error
+        pulled = find_pulled(name, home=home_of(self.cache_dir), sources=settings.datasets.sources)
         if pulled is None:
             raise NotFound(
                 f"the dataset {name} is not here yet",

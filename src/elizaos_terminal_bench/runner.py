@@ -15,14 +15,18 @@ from elizaos_terminal_bench.config import TerminalBenchConfig
 from elizaos_terminal_bench.dataset import TerminalBenchDataset, home_of
 from elizaos_terminal_bench.evaluator import TerminalBenchEvaluator
 from elizaos_terminal_bench.leaderboard import compare
+from elizaos_terminal_bench.runtime_model import RUNTIME_WORD, RuntimeModels
 from elizaos_terminal_bench.sessions import result_of
 from elizaos_terminal_bench.writing import OutputFiles, write_files
 from termarena import __version__
+from termarena.agents.mind import LoopOptions
+from termarena.agents.registry import AgentOptions
 from termarena.cli.carrying import make_report
 from termarena.cli.live import trial_line
 from termarena.cli.meaning import meant_by
 from termarena.cli.starting import options_of, version_of
 from termarena.core.errors import CapabilityMissing, UsageError
+from termarena.models import Sampling
 from termarena.runs.config_lock import BrokenTaskFacts, RunFacts, scrubbed
 from termarena.runs.listening import Quiet
 from termarena.runs.opening import start_run
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from elizaos_terminal_bench.runtime_model import Runtime
     from elizaos_terminal_bench.types import TerminalBenchReport, TerminalBenchResult
     from termarena.cli.meaning import Meant
     from termarena.reports import Report
@@ -64,7 +69,7 @@ class TerminalBenchRunner:
 
     def __init__(
         self,
-        runtime: object | None = None,
+        runtime: Runtime | None = None,
         config: TerminalBenchConfig | None = None,
         *,
         data_path: Path | str | None = None,
@@ -72,11 +77,13 @@ class TerminalBenchRunner:
     ) -> None:
         """Either a `config`, or the two paths that one would hold.
 
-        `runtime` is an ElizaOS runtime whose model would be asked; agents with a model are not part of this version
-        yet, so that a run for which nothing else was chosen refuses it. Raises UsageError for both forms at once.
+        `runtime` is an ElizaOS runtime, whose model is asked unless the config says otherwise. Raises UsageError for
+        both forms at once, and for a model beside the runtime's.
         """
         if config is not None and (data_path, output_path) != (None, None):
             raise UsageError("config and the paths beside it say the same things", hint="set them in the config")
+        if runtime is not None and config is not None and config.model_name is not None:
+            raise UsageError("the runtime and model_name name two models", hint="give one of them")
         self.runtime = runtime
         self.config = config or TerminalBenchConfig(data_path=data_path)
         if output_path is not None:
@@ -138,7 +145,7 @@ class TerminalBenchRunner:
         meant = meant_by(wanted, dataset.source)
         for broken in meant.unjudged:
             logger.warning("%s does not load and is left out: %s", broken.path, broken.error)
-        version_of(options, meant.tasks[0])  # an agent that is none is told now
+        _version(options, meant.tasks[0])  # an agent or a model that is none is told now
         return RunPlan(options, meant, dataset.public_name or dataset.source.name)
 
     async def _loaded(self) -> TerminalBenchDataset:
@@ -148,30 +155,46 @@ class TerminalBenchRunner:
             raise UsageError("setup() loaded no tasks", hint="call TerminalBenchRunner.setup")
         return self.dataset
 
+    @property
+    def _asked_runtime(self) -> Runtime | None:
+        return None if self.config.asks_no_model else self.runtime
+
     def _options(self) -> RunOptions:
         config = self.config
-        word = config.agent
-        if not config.oracle and config.agent_harness is None:
-            if self.runtime is not None:
-                raise UsageError(
-                    "asking the model of an ElizaOS runtime is not part of this version yet",
-                    hint="run the reference solutions (oracle=True) or a baseline (agent_harness)",
-                )
+        model = config.model if self._asked_runtime is None else RUNTIME_WORD
+        if model is None and not config.asks_no_model:
             logger.warning("no model and no harness was named: the reference solutions run, as with --oracle")
+        word = config.agent(has_model=model is not None)
         default_s = RunOptions.model_fields["default_timeout_s"].default
         return options_of(
-            agent=word,
+            # A runtime takes one text and gives one back: there is no place for tool calls.
+            agent="tools-text" if model == RUNTIME_WORD else word,
+            model=model,
+            max_steps=config.max_iterations,
+            temperature=config.temperature,
             driver=config.driver,
             concurrency=config.parallel_tasks,
             keep_state=config.save_detailed_logs,
             default_timeout_s=config.timeout_per_task_seconds or default_s,
         )
 
+    def _trials(self, plan: RunPlan, run_id: str, home: Path) -> Trials:
+        options, runtime = plan.options, self._asked_runtime
+        if runtime is None:
+            return Trials(options, home=home, run_id=run_id)
+        loop = LoopOptions(
+            max_steps=options.max_steps or LoopOptions().max_steps, sampling=Sampling(temperature=options.temperature)
+        )
+        asked = AgentOptions(model=options.model, models=RuntimeModels(runtime), loop=loop)
+        return Trials(options, home=home, run_id=run_id, agent_options=asked)
+
     async def _carry_out(self, plan: RunPlan) -> TerminalBenchReport:
         home = home_of(self.config.cache_dir)
         files = OutputFiles.new(self.config.output_dir)
+        runner = self._trials(plan, files.run.id, home)
+        if plan.options.model not in (None, RUNTIME_WORD):
+            await runner.probe()
         opened = await asyncio.to_thread(start_run, plan.options, plan.meant.tasks, files.run, _facts(plan, home))
-        runner = Trials(plan.options, home=home, run_id=files.run.id)
         began_s = monotonic()
         with opened:
             end = await execute(opened, runner, _Logged(is_verbose=self.config.verbose))
@@ -205,9 +228,9 @@ class TerminalBenchRunner:
         has_version = self.config.data_path is None and not is_sample
         return {
             "version": self.config.version if has_version else None,
-            "model": self.config.model_name or plan.options.agent,
+            "model": plan.options.model or plan.options.agent,
             "agent": plan.options.agent,
-            "max_iterations": self.config.max_iterations,
+            "max_iterations": plan.options.max_steps,
             "sample_tasks": is_sample,
             "dataset": plan.dataset,
             "termarena": __version__,
@@ -257,12 +280,17 @@ def _facts(plan: RunPlan, home: Path) -> RunFacts:
     )
     return RunFacts(
         agent_name=plan.options.agent,
-        agent_version=version_of(plan.options, plan.meant.tasks[0]),
+        agent_version=_version(plan.options, plan.meant.tasks[0]),
         driver=_drivers(plan.options.driver, plan.meant.tasks, home),
         dataset=plan.dataset,
         argv=scrubbed(sys.argv, os.environ),
         broken=broken,
     )
+
+
+def _version(options: RunOptions, task: Task) -> str:
+    """Raises NotFound or UsageError for an agent or a model that there is not."""
+    return __version__ if options.model == RUNTIME_WORD else version_of(options, task)
 
 
 def _drivers(word: str, tasks: Sequence[Task], home: Path) -> str:

@@ -3,71 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from running import termarena
+from support.model_bench import ModelBench
 from support.model_server import ModelServer, Turn, declined, said
-from support.tasks import Made, make_task
-from termarena.agents import AgentOptions
-from termarena.agents.mind import LoopOptions
+from support.tasks import Made
 from termarena.core.errors import UsageError
-from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
-from termarena.models import ModelLimits, RunModels, Sampling
-from termarena.models.http import Patience
-from termarena.runs.opening import plan_of
-from termarena.runs.plan import RunOptions
-from termarena.runs.trials import Trials
+from termarena.models import ModelLimits, RunModels
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from termarena.runs.result import TrialResult
-
 pytestmark = pytest.mark.needs("user-namespaces")
 
-QUICK = Patience(attempts=3, first_wait_s=0.001, stall_s=0.2, answer_s=5, connect_s=1)
 WRITES_ONE = said("I write it.", calls=[("EXECUTE", {"command": "echo 1 >/app/one.txt"})])
 DONE = said("Done.", calls=[("TASK_COMPLETE", {})])
-
-
-class Bench:
-    """Tries the task "write 1 to /app/one.txt" with models of all kinds."""
-
-    def __init__(self, folder: Path, home: Path) -> None:
-        self.folder = folder
-        self.home = home
-        self.attempt = AttemptFolder(folder / "attempt")
-
-    async def run(
-        self,
-        model: str,
-        *,
-        agent: str = "tools",
-        max_steps: int = 20,
-        limits: ModelLimits | None = None,
-        made: Made | None = None,
-        environ: dict[str, str] | None = None,
-    ) -> TrialResult:
-        task = make_task(self.folder / "task", made)
-        models = RunModels(limits, patience=QUICK, environ=environ or {})
-        given = AgentOptions(model=model, models=models, loop=LoopOptions(max_steps, Sampling(temperature=0)))
-        options = RunOptions(agent=agent, model=model, driver="namespace")
-        async with Trials(options, home=self.home, run_id="test", agent_options=given) as trials:
-            try:
-                return await trials.run(plan_of(task, 1), task, folder=self.attempt)
-            finally:
-                await models.aclose()
-
-    def scripted(self, *replies: dict[str, Any], **more: object) -> str:
-        path = self.folder / "script.json"
-        path.write_text(json.dumps({"replies": replies, **more}))
-        return f"scripted:{path}"
-
-    def messages(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.attempt.messages.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +30,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, home: Path) -> Bench:
-    return Bench(tmp_path, home)
+def bench(tmp_path: Path, home: Path) -> ModelBench:
+    return ModelBench(tmp_path, home)
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:
@@ -87,7 +41,7 @@ def call(name: str, **arguments: object) -> dict[str, object]:
 # What a model can do.
 
 
-async def test_every_tool_works_and_everything_is_recorded(bench: Bench) -> None:
+async def test_every_tool_works_and_everything_is_recorded(bench: ModelBench) -> None:
     model = bench.scripted(
         call("EXECUTE", command="cd /usr && X=5"),
         call("EXECUTE", command='echo "$PWD $X"'),
@@ -113,14 +67,14 @@ async def test_every_tool_works_and_everything_is_recorded(bench: Bench) -> None
     assert names == ["terminal", "terminal.run", "terminal.run", "write", "write", "read", "exec"]
 
 
-async def test_the_text_form_does_the_same(bench: Bench) -> None:
+async def test_the_text_form_does_the_same(bench: ModelBench) -> None:
     content = "ACTION: WRITE_FILE\nPATH: /app/one.txt\nCONTENT:\n```\n1\n```"
     model = bench.scripted({"content": content}, {"content": "ACTION: TASK_COMPLETE"})
     result = await bench.run(model, agent="tools-text")
     assert (result.outcome, result.agent.name, result.agent.input_tokens) == ("solved", "tools-text", None)
 
 
-async def test_a_model_is_told_its_limits_its_mistakes_and_long_output_in_part(bench: Bench) -> None:
+async def test_a_model_is_told_its_limits_its_mistakes_and_long_output_in_part(bench: ModelBench) -> None:
     turns = [
         said(None, calls=[("EXECUTE", {"command": "seq 100000"})]),
         said(None, calls=[("FLY", {"to": "Rome"}), ("READ_FILE", {}), ("READ_FILE", {"path": "/none"})]),
@@ -147,7 +101,7 @@ async def test_a_model_is_told_its_limits_its_mistakes_and_long_output_in_part(b
     assert "timed out after 0.3 s" in told[6]
 
 
-async def test_parallel_tool_calls_are_done_in_order_and_all_answered(bench: Bench) -> None:
+async def test_parallel_tool_calls_are_done_in_order_and_all_answered(bench: ModelBench) -> None:
     calls = [("EXECUTE", {"command": "echo 1 >/app/one.txt"}), ("EXECUTE", {"command": "cat /app/one.txt"})]
     with ModelServer(said(None, calls=calls), DONE) as server:
         result = await bench.run(f"openai:toy@{server.url}")
@@ -160,7 +114,7 @@ async def test_parallel_tool_calls_are_done_in_order_and_all_answered(bench: Ben
 # What ends a trial.
 
 
-async def test_the_same_action_again_and_again_is_told_and_ended(bench: Bench) -> None:
+async def test_the_same_action_again_and_again_is_told_and_ended(bench: ModelBench) -> None:
     with ModelServer(said(None, calls=[("EXECUTE", {"command": "ls /none"})])) as server:
         result = await bench.run(f"openai:toy@{server.url}")
         told = server.requests[3]["messages"][-1]["content"]
@@ -169,7 +123,7 @@ async def test_the_same_action_again_and_again_is_told_and_ended(bench: Bench) -
     assert (result.outcome, result.agent_end) == ("unsolved", "resource_limit")
 
 
-async def test_the_last_reply_is_the_last(bench: Bench) -> None:
+async def test_the_last_reply_is_the_last(bench: ModelBench) -> None:
     with ModelServer(WRITES_ONE) as server:
         result = await bench.run(f"openai:toy@{server.url}", max_steps=2)
         assert len(server.requests) == 2
@@ -199,7 +153,9 @@ async def test_the_last_reply_is_the_last(bench: Bench) -> None:
         "overflow",
     ],
 )  # fmt: skip
-async def test_a_model_that_does_not_work_ends_typed_and_is_graded(bench: Bench, turns: list[Turn], end: str) -> None:
+async def test_a_model_that_does_not_work_ends_typed_and_is_graded(
+    bench: ModelBench, turns: list[Turn], end: str
+) -> None:
     with ModelServer(*turns) as server:
         result = await bench.run(f"openai:toy@{server.url}")
         assert len(server.requests) <= 5
@@ -211,7 +167,9 @@ async def test_a_model_that_does_not_work_ends_typed_and_is_graded(bench: Bench,
     [declined(429, "too many"), declined(500, "oops"), Turn(b'{"choi'), Turn({"choices": []}, stalls=True)],
     ids=["429-storm", "500s", "truncated-json", "stall"],
 )
-async def test_an_endpoint_that_fails_leaves_the_trial_unscored_and_worth_another_try(bench: Bench, turn: Turn) -> None:
+async def test_an_endpoint_that_fails_leaves_the_trial_unscored_and_worth_another_try(
+    bench: ModelBench, turn: Turn
+) -> None:
     with ModelServer(WRITES_ONE, turn) as server:
         result = await bench.run(f"openai:toy@{server.url}")
         assert len(server.requests) == 4
@@ -221,7 +179,7 @@ async def test_an_endpoint_that_fails_leaves_the_trial_unscored_and_worth_anothe
     assert result.agent.input_tokens == 100
 
 
-async def test_a_key_that_is_refused_is_not_tried_again(bench: Bench) -> None:
+async def test_a_key_that_is_refused_is_not_tried_again(bench: ModelBench) -> None:
     with ModelServer(declined(401, "bad key")) as server:
         result = await bench.run(f"openai:toy@{server.url}")
     assert result.fault_detail is not None
@@ -229,14 +187,14 @@ async def test_a_key_that_is_refused_is_not_tried_again(bench: Bench) -> None:
     assert not result.fault_detail.is_retriable
 
 
-async def test_a_spent_budget_ends_the_trial_and_what_was_done_counts(bench: Bench) -> None:
+async def test_a_spent_budget_ends_the_trial_and_what_was_done_counts(bench: ModelBench) -> None:
     with ModelServer(WRITES_ONE) as server:
         result = await bench.run(f"openai:toy@{server.url}", limits=ModelLimits(trial_tokens=2600))
     assert (result.outcome, result.agent_end) == ("solved", "resource_limit")
     assert result.agent.message == "the trial's budget of 2600 tokens is spent"
 
 
-async def test_what_a_model_used_is_known_after_a_timeout(bench: Bench) -> None:
+async def test_what_a_model_used_is_known_after_a_timeout(bench: ModelBench) -> None:
     model = bench.scripted(call("EXECUTE", command="true"), {"content": "…", "wait_s": 60})
     result = await bench.run(model, made=Made(agent_s=1.5))
     assert (result.agent_end, result.agent.input_tokens) == ("timeout", 50)
@@ -245,7 +203,7 @@ async def test_what_a_model_used_is_known_after_a_timeout(bench: Bench) -> None:
 # The window.
 
 
-async def test_a_conversation_that_grows_too_long_leaves_its_early_turns_out(bench: Bench) -> None:
+async def test_a_conversation_that_grows_too_long_leaves_its_early_turns_out(bench: ModelBench) -> None:
     longest = 0
 
     def answer(number: int) -> Turn:
@@ -269,7 +227,7 @@ async def test_a_conversation_that_grows_too_long_leaves_its_early_turns_out(ben
     assert [message["role"] for message in pairs] == ["assistant", "tool"] * (len(pairs) // 2)
 
 
-async def test_a_trajectory_is_on_disk_while_the_model_still_thinks(bench: Bench) -> None:
+async def test_a_trajectory_is_on_disk_while_the_model_still_thinks(bench: ModelBench) -> None:
     seen: list[int] = []
 
     def answer(number: int) -> Turn:
@@ -287,7 +245,7 @@ async def test_a_trajectory_is_on_disk_while_the_model_still_thinks(bench: Bench
 # The command line.
 
 
-def test_a_run_with_a_scripted_model_from_the_command_line(bench: Bench) -> None:
+def test_a_run_with_a_scripted_model_from_the_command_line(bench: ModelBench) -> None:
     word = bench.scripted(call("EXECUTE", command="printf 'Hello, world!\\n' > /app/hello.txt"), call("TASK_COMPLETE"))
     out = str(bench.folder / "run")
     done = termarena(
@@ -318,7 +276,7 @@ def test_what_cannot_run_is_said_before_any_sandbox_starts(tmp_path: Path, argum
 # Recorded models.
 
 
-async def test_what_a_real_model_said_is_played_again_without_it(bench: Bench, tmp_path: Path) -> None:
+async def test_what_a_real_model_said_is_played_again_without_it(bench: ModelBench, tmp_path: Path) -> None:
     with ModelServer(WRITES_ONE, said(None, calls=[("EXECUTE", {"command": "date +%N"})]), DONE) as server:
         first = await bench.run(f"openai:toy@{server.url}")
     kept = tmp_path / "kept"
@@ -326,13 +284,13 @@ async def test_what_a_real_model_said_is_played_again_without_it(bench: Bench, t
     again = await bench.run(f"recorded:{kept}")
     assert (first.outcome, again.outcome, again.agent_end) == ("solved", "solved", "submitted")
     assert (again.agent.input_tokens, again.agent.commands) == (first.agent.input_tokens, first.agent.commands)
-    other = await Bench(tmp_path / "other", bench.home).run(f"recorded:{kept}", max_steps=7)
+    other = await ModelBench(tmp_path / "other", bench.home).run(f"recorded:{kept}", max_steps=7)
     assert other.agent_error is not None
     assert "no conversation that begins like this one" in other.agent_error.message
 
 
 async def test_a_secret_in_a_request_does_not_keep_a_recording_from_being_found(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: ModelBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "correct-horse-battery")
     made = Made(files={"instruction.md": "Write correct-horse-battery, I mean 1, to /app/one.txt."})

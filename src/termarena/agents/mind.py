@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.agents.contract import Usage
 from termarena.agents.truncation import head_and_tail
-from termarena.core.errors import WorkspaceClosed
+from termarena.core.errors import UsageError, WorkspaceClosed
 from termarena.core.trajectory import Step, StepMetrics
-from termarena.models import Message, Request, Sampling
+from termarena.models import Message, Request, RunModels, Sampling
 from termarena.models.errors import ContextOverflow
 from termarena.models.http import CHARACTERS_PER_TOKEN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from termarena.agents.contract import Workspace
+    from termarena.agents.registry import AgentRequest
     from termarena.models import Completion, Exchange, MeteredModel, ToolSpec
 
-__all__ = ["LoopOptions", "Mind", "usage_of"]
+__all__ = ["LoopOptions", "Mind", "model_of", "usage_of"]
 
-REPLY_ROOM_TOKENS: Final = 4000
-"""What is left free of the window for the answer, at most a quarter of it."""
-FULL: Final = 0.6
-"""How full the window is after earlier turns were left out; so it does not happen at every turn."""
+NEARLY_FULL: Final = 0.75
+TOO_FULL: Final = 0.85
+"""Of the window: the rest is for the answer."""
+EMPTIED: Final = 0.6
+"""How full it is after early turns were left out; so that does not happen at every turn."""
 SHORTENED_CHARACTERS: Final = 2000
 PROLOGUE: Final = 2
 """The instructions and the task: they are never left out."""
@@ -36,6 +40,17 @@ class LoopOptions:
     max_steps: int = 100
     """How often its model is asked."""
     sampling: Sampling = field(default_factory=Sampling)
+
+
+def model_of(request: AgentRequest) -> Callable[[], MeteredModel]:
+    """What opens the model of each attempt. Raises `UsageError` without one, and what `RunModels.check` raises."""
+    word = request.options.model
+    if word is None:
+        hint = "--model openai:gpt-5-mini; docs/models.md has them all"
+        raise UsageError(f"the agent {request.word} needs a model", hint=hint)
+    models = request.options.models or RunModels()
+    models.check(word)
+    return lambda: models.open(word)
 
 
 def usage_of(model: MeteredModel) -> Usage:
@@ -58,6 +73,18 @@ class Mind:
         self.messages: list[Message] = []
         self._tokens_per_character = 1 / CHARACTERS_PER_TOKEN
         self._left_out = 0
+        self._refused_characters: int | None = None
+        """The size of the shortest conversation that was refused as too long."""
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether the window is nearly full, as far as its size is known."""
+        return self._fullness() > NEARLY_FULL
+
+    def begin_again(self, *messages: Message) -> None:
+        """Go on with the instructions, the task and these messages alone."""
+        self._left_out += len(self.messages) - PROLOGUE
+        self.messages[PROLOGUE:] = messages
 
     def tell(self, *messages: Message) -> None:
         """Add turns that are not the model's."""
@@ -75,6 +102,7 @@ class Mind:
                 said = await self._model.complete(asked, timeout_s=self._workspace.seconds_left, observe=self._observe)
                 break
             except ContextOverflow:
+                self._refused_characters = self._characters()
                 if not self._shrink():
                     raise
         self._learn(asked, said)
@@ -85,15 +113,20 @@ class Mind:
     # The window.
 
     def _fit(self) -> None:
-        """Leave early turns out before the window is full, where its size is known."""
-        window = self._model.context_tokens
-        if window is None or self._tokens() <= window - min(REPLY_ROOM_TOKENS, window // 4):
+        """Leave early turns out before the window is full, as far as its size is known."""
+        if self._fullness() <= TOO_FULL:
             return
-        while self._tokens() > window * FULL and self._leave_out_one():
+        while self._fullness() > EMPTIED and self._leave_out_one():
             pass
 
-    def _tokens(self) -> float:
-        return sum(map(_characters, self.messages)) * self._tokens_per_character
+    def _characters(self) -> int:
+        return sum(map(_characters, self.messages))
+
+    def _fullness(self) -> float:
+        """How much of the window is used: of the one that is known, or that a refusal has shown."""
+        window, refused = self._model.context_tokens, self._refused_characters
+        known = self._characters() * self._tokens_per_character / window if window else 0.0
+        return max(known, self._characters() / refused if refused else 0.0)
 
     def _shrink(self) -> bool:
         """Make a conversation shorter that was refused as too long: half of its turns, else what long ones hold."""

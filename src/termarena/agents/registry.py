@@ -88,6 +88,13 @@ _AGENTS: Final = (
         "termarena.agents.tool_loop:make",
     ),
     AgentKind(
+        "terminus",
+        "model",
+        "--model",
+        "a model in front of a terminal: it reads screens and types keys",
+        "termarena.agents.terminus:make",
+    ),
+    AgentKind(
         "script:PATH",
         "recorded",
         "a script of this machine",

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from termarena import __version__
 from termarena.agents.contract import AgentReport
 from termarena.agents.habits import Habits
-from termarena.agents.mind import LoopOptions, Mind, usage_of
+from termarena.agents.mind import LoopOptions, Mind, model_of, usage_of
 from termarena.agents.text_protocol import read_actions
 from termarena.agents.toolbox import TOOLS, Action, Hands
-from termarena.core.errors import UsageError
-from termarena.models import Message, RunModels
+from termarena.models import Message
 from termarena.models.errors import BudgetSpent, ContextOverflow, UnusableReply
 
 if TYPE_CHECKING:
@@ -130,16 +129,10 @@ def _action(identity: str, name: str, arguments: str) -> Action:
 
 def make(request: AgentRequest) -> AgentFactory:
     """Raises `UsageError` without a model, and what `RunModels.check` raises."""
-    word = request.options.model
-    if word is None:
-        raise UsageError(
-            f"the agent {request.word} needs a model", hint="--model openai:gpt-5-mini; see docs/models.md"
-        )
-    models = request.options.models or RunModels()
-    models.check(word)
+    opener = model_of(request)
     loop = request.options.loop or LoopOptions()
     protocol: _Protocol = _TextForm() if request.word == "tools-text" else _Native()
-    return lambda: ToolsAgent(request.word, models.open(word), protocol, loop)
+    return lambda: ToolsAgent(request.word, opener(), protocol, loop)
 
 
 class ToolsAgent:

@@ -15,13 +15,13 @@ from termarena.tasks.checking import Checker
 from termarena.tasks.documents import parse_toml, read_text
 from termarena.tasks.files import scan
 from termarena.tasks.harbor_schema import AuthorSection
-from termarena.tasks.model import Frozen, Strings
+from termarena.tasks.model import Finding, Frozen, Strings
 
 if TYPE_CHECKING:
-    from termarena.tasks.files import FileTree
-    from termarena.tasks.model import Finding, FreeTable
+    from termarena.tasks.files import TreeFile
+    from termarena.tasks.model import FreeTable
 
-__all__ = ["MANIFEST", "Manifest", "harbor_digest", "read_manifest"]
+__all__ = ["MANIFEST", "Manifest", "changed_task", "harbor_digest", "missing_task", "read_manifest"]
 
 MANIFEST = "dataset.toml"
 KNOWN_SCHEMAS = ("1.0",)
@@ -127,20 +127,32 @@ def harbor_digest(folder: str) -> str | None:
     if os.path.lexists(f"{folder}/.gitignore"):
         return None
     state = hashlib.sha256()
-    for path, held in _packed(scan(folder, boundary=folder)):
+    for path, held in _packed(folder):
         state.update(f"{path}\0{held}\n".encode())
     return f"sha256:{state.hexdigest()}"
 
 
-def _packed(tree: FileTree) -> list[tuple[str, str]]:
+def _packed(folder: str) -> list[tuple[str, str]]:
     """Path and sha256 of each file that Harbor packs, by path."""
+    tree = scan(folder, boundary=folder)
     files = [file for file in tree if file.path in _PACKED_FILES or file.path.startswith(_PACKED_FOLDERS)]
     kept = [
         file
         for file in files
         if not any(fnmatchcase(part, pattern) for part in file.path.split("/") for pattern in _LEFT_OUT)
     ]
-    return sorted((file.path, hashlib.sha256(file.read()).hexdigest()) for file in kept)
+    return sorted((file.path, held) for file in kept if (held := _content_digest(file, folder)))
+
+
+def _content_digest(file: TreeFile, folder: str) -> str:
+    """As `TreeFile.sha256`, but a link counts as the file that it leads to; empty for a folder."""
+    if file.kind != "link":
+        return file.sha256()
+    path = f"{folder}/{file.path}"
+    if not os.path.isfile(path):  # noqa: PTH113 - paths are strings here
+        return ""
+    with open(path, "rb") as content:  # noqa: PTH123 - likewise
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def missing_task(manifest: Manifest, number: int, *, here: tuple[str, ...]) -> TaskFormatError:
@@ -154,3 +166,14 @@ def missing_task(manifest: Manifest, number: int, *, here: tuple[str, ...]) -> T
         expected="a task in a folder beside the manifest",
         hint=f"{lies}; tasks that only Harbor's registry holds are to be put there first",
     )
+
+
+def changed_task(number: int, name: str, held: str | None) -> Finding:
+    """The finding for a listed task whose digest is `held` now; None where it could not be taken."""
+    place = f"tasks.{number}.digest"
+    if held is None:
+        told = f"{name} has a .gitignore, which decides what Harbor's digest covers: it was not checked"
+        return Finding(rule="digest-not-checked", severity="info", file=MANIFEST, message=told, field=place)
+    told = f"{name} is not as it was listed: its folder is {held} now"
+    hint = "restore the folder, or let harbor sync write the new digest: scores of the two are not comparable"
+    return Finding(rule="changed-since-listed", severity="warning", file=MANIFEST, message=told, field=place, hint=hint)

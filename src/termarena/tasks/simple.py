@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, PositiveFloat
 
 from termarena.core.errors import TaskFormatError
-from termarena.tasks.checking import Checker, refuse_warnings, shown
+from termarena.tasks.checking import Checker, known_names, refuse_warnings, shown
 from termarena.tasks.documents import parse_json, read_text
 from termarena.tasks.files import NOT_CONTENT, FileTree, TreeFile, scan
 from termarena.tasks.frozen import FrozenDict
@@ -134,8 +134,9 @@ def load_collection(file: str, *, strict: bool = False) -> list[Callable[[], Tas
 def _table(check: Checker, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TaskFormatError(check.file, found=shown(value), expected="a JSON object")
-    # A null is how this format spells "not given".
-    return {name: item for name, item in value.items() if item is not None}
+    # A null is how this format spells "not given"; an unknown field is kept whatever it holds.
+    known = known_names(SimpleTask)
+    return {name: item for name, item in value.items() if item is not None or name not in known}
 
 
 def _task(check: Checker, table: dict[str, Any], *, path: str, default_id: str | None, extras: FileTree) -> Task:
