@@ -8,7 +8,7 @@ import os
 import re
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -16,6 +16,7 @@ from support.agents import IsNotToBeStopped
 from support.folders import TASK_YAML, terminal_bench_1
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from support.trials import try_task
+from termarena.core.errors import SandboxBroken
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
 from termarena.grading import Grader
@@ -193,6 +194,23 @@ async def test_a_grading_whose_sandbox_is_killed_is_done_again_and_not_put_on_th
     monkeypatch.setattr(Grader, "grade", killed_once)
     result = await bench.run("oracle")
     assert (result.outcome, result.fault, len(boxes)) == ("solved", None, 2)
+
+
+async def test_a_tree_deeper_than_any_path_does_not_keep_a_trial_from_its_verdict(bench: Bench) -> None:
+    digs = "echo 1 >/app/one.txt; cd /app; for _ in $(seq 60); do mkdir -p $DEEP; cd $DEEP; done\n"
+    result = await bench.run(bench.script(f"DEEP={'/'.join(['0123456789'] * 10)}\n{digs}"))
+    assert (result.outcome, result.fault, result.sandbox.state) == ("solved", None, "kept")
+
+
+async def test_a_sandbox_that_breaks_after_its_verdict_takes_nothing_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaks(*_: object) -> NoReturn:
+        raise SandboxBroken("ta-1", "gone")
+
+    monkeypatch.setattr("termarena.runs.trial.keep_state", breaks)
+    result = await bench.run("oracle")
+    assert (result.outcome, result.sandbox.state) == ("solved", "not_kept")
 
 
 async def test_a_set_up_that_fails_is_the_tasks_fault_and_not_retried(bench: Bench) -> None:

@@ -31,11 +31,13 @@ async def gather(box: Sandbox, changes: FileChanges) -> Evidence:
     """
     suspicious = list(_suspicious(changes))
     files = [one for one in suspicious if one.kind == "file"]
-    small = [one.path for one in files if (one.size or 0) <= CONTENT_BYTES]
+    # The nearest to the root first: a thousand files further below must not keep one above them from being read.
+    small = sorted((one.path for one in files if (one.size or 0) <= CONTENT_BYTES), key=lambda path: path.count("/"))
     programs = [one.path for one in files if (one.size or 0) > CONTENT_BYTES and tools.is_interesting(one.path)]
     contents = await _contents(box, [*small[:MOST_CONTENTS], *programs[:MOST_PROGRAMS]])
     return Evidence(
         contents=contents,
+        unread=frozenset(one.path for one in files) - contents.keys(),
         packaged=await packaged_among(box, changes, (one.path for one in suspicious), contents),
         has_opaque_packages=has_opaque_packages(changes),
     )

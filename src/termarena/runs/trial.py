@@ -63,14 +63,16 @@ class Trial:
     async def run(self) -> TrialResult:
         """Carry it out; raises `CancelledError` once everything of it is gone, `OSError` from the run folder."""
         began = take_sample()
-        async with AsyncExitStack() as stack:
-            try:
-                await self._carry_out(stack)
-            except Exception as error:  # noqa: BLE001 - the trial's boundary: whatever it was becomes a fault
-                self._state.blame = blame(error, self._clocks.current)
-            self._state.contention = began.until(take_sample(), usage=self._state.usage)
-            with self._clocks.phase("record"):
-                await self._keep_state()
+        # A sandbox that breaks after its verdict takes nothing back and stops no other trial.
+        with contextlib.suppress(SandboxError):
+            async with AsyncExitStack() as stack:
+                try:
+                    await self._carry_out(stack)
+                except Exception as error:  # noqa: BLE001 - the trial's boundary: whatever it was becomes a fault
+                    self._state.blame = blame(error, self._clocks.current)
+                self._state.contention = began.until(take_sample(), usage=self._state.usage)
+                with self._clocks.phase("record"):
+                    await self._keep_state()
         return await self._record()
 
     async def _carry_out(self, stack: AsyncExitStack) -> None:

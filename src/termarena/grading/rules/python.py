@@ -91,7 +91,7 @@ def _in_site(scene: Scene, change: Change, inner: str) -> Iterator[IntegrityFind
 
 def _path_file(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     content = scene.text(change.path)
-    if content is not None and _RUNS_CODE.search(content):
+    if scene.is_unread(change.path) or (content is not None and _RUNS_CODE.search(content)):
         yield PATH_FILE.found(change.path, "Python runs its lines at every start", scene.weighed(change))
     else:
         yield PATH_FILE.found(change.path, "it adds folders to Python's path", scene.weighed(change, "warning"))
@@ -113,7 +113,7 @@ def _in_library(scene: Scene, change: Change, rest: str) -> Iterator[IntegrityFi
 def _plugin(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     content = scene.text(change.path)
     if content is None or "pytest11" in content:
-        severity: Severity = "critical" if content is not None else "warning"
+        severity: Severity = "critical" if content is not None or scene.is_unread(change.path) else "warning"
         yield PLUGIN.found(change.path, "it registers a plugin of pytest", scene.weighed(change, severity))
 
 
@@ -124,7 +124,7 @@ def _config(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
         return
     content = scene.text(change.path)
     if name == "conftest.py":
-        rewrites = content is not None and _REWRITES.search(content) is not None
+        rewrites = scene.is_unread(change.path) or (content is not None and _REWRITES.search(content) is not None)
         is_above = folder == "" or (rewrites and folder == (scene.task.environment.workdir or "").rstrip("/"))
         what = "its hooks can rewrite results" if rewrites else "its hooks are loaded with tests below it"
     else:
