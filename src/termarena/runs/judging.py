@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
     from termarena.sandbox.staging import Stage, StartState
     from termarena.sandbox.terminal import Terminal
-    from termarena.tasks.model import Environment, Grading, NetworkPolicy, Task, Tests
+    from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests
 
 __all__ = ["Case", "Judge", "is_live_evidence", "under_policy"]
 
@@ -36,6 +36,8 @@ class Case:
     task: Task
     tests: Tests | None
     grading: Grading
+    artifacts: tuple[Artifact, ...]
+    """What a separate grader gets of the agent's files: the task's, and the step's."""
     box: Sandbox
     """Frozen, or sealed where no live grading can follow."""
     start: StartState | None
@@ -141,7 +143,7 @@ class Judge:
                     return await self._grader.grade(fresh, job, graded_in="sealed")
                 async with self._verifier(case) as own:
                     await collect(fresh, case.grading)
-                    await carry_over(fresh, own, case.task.artifacts)
+                    await carry_over(fresh, own, case.artifacts)
                     return await self._grader.grade(own, job, graded_in="separate")
 
     async def _sealed(self, case: Case) -> Verdict:
@@ -160,7 +162,7 @@ class Judge:
         async with self._verifier(case) as own:
             if case.grading.collect:
                 await self._collect(case)
-            await carry_over(case.box, own, case.task.artifacts, changes=case.changes)
+            await carry_over(case.box, own, case.artifacts, changes=case.changes)
             return await self._grade(case, own, "separate")
 
     async def _collect(self, case: Case) -> None:

@@ -173,6 +173,7 @@ class Trial:
             task=self._task,
             tests=leg.tests,
             grading=leg.grading,
+            artifacts=leg.artifacts,
             box=box,
             start=state.start,
             snapshot=state.snapshot,
