@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import BuildError, EngineError, ImageError
 from termarena.sandbox.docker.archives import Packing, from_thread, pack
-from termarena.sandbox.docker.client import Request
+from termarena.sandbox.docker.client import LONG_S, Request
 from termarena.sandbox.docker.ignore import Ignored
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ async def build_image(
 
     log = _Log(str(context / dockerfile), on_log)
     try:
-        async with engine.open(Request("POST", "/build", query, body=from_thread(produce))) as body:
+        async with engine.open(Request("POST", "/build", query, body=from_thread(produce), patience_s=LONG_S)) as body:
             async for message in body.lines():
                 log.take(message)
     except EngineError as error:

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from termarena.core.errors import EngineError, ImageError
 from termarena.sandbox.docker.archives import Packing, from_thread, pack
 from termarena.sandbox.docker.build import build_image
-from termarena.sandbox.docker.client import Request
+from termarena.sandbox.docker.client import LONG_S, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,9 @@ class ImageStore:
     async def _pull(self, engine: Engine, name: str) -> None:
         hint = "check the name; for a private registry `docker login`; without network, `docker load` the image first"
         reference = name if "@" in name or ":" in name.rpartition("/")[2] else f"{name}:latest"
-        request = Request("POST", "/images/create", {"fromImage": reference}, headers=_credentials(name))
+        request = Request(
+            "POST", "/images/create", {"fromImage": reference}, headers=_credentials(name), patience_s=LONG_S
+        )
         try:
             async with engine.open(request) as body:
                 async for message in body.lines():
@@ -145,7 +147,9 @@ class ImageStore:
         repository, _, tag = name.rpartition(":")
         query = {"fromSrc": "-", "repo": repository, "tag": tag}
         try:
-            async with engine.open(Request("POST", "/images/create", query, body=from_thread(produce))) as body:
+            async with engine.open(
+                Request("POST", "/images/create", query, body=from_thread(produce), patience_s=LONG_S)
+            ) as body:
                 async for message in body.lines():
                     if "error" in message:
                         raise ImageError(str(path), str(message["error"]))
@@ -155,7 +159,9 @@ class ImageStore:
     async def _load(self, engine: Engine, name: str, path: Path) -> None:
         """Load what `docker save` wrote and give the image our name too."""
         loaded = ""
-        async with engine.open(Request("POST", "/images/load", body=from_thread(lambda out: _copy(path, out)))) as body:
+        async with engine.open(
+            Request("POST", "/images/load", body=from_thread(lambda out: _copy(path, out)), patience_s=LONG_S)
+        ) as body:
             async for message in body.lines():
                 if "error" in message:
                     raise ImageError(str(path), str(message["error"]))
