@@ -26,7 +26,7 @@ from termarena.sandbox.contract import (
 )
 from termarena.sandbox.namespace import trees
 from termarena.sandbox.namespace.answers import check_path, exit_status, raise_refusal, read_and_close, write_and_close
-from termarena.sandbox.namespace.channel import Channel
+from termarena.sandbox.namespace.channel import ANSWER_TIMEOUT_S, Channel
 from termarena.sandbox.namespace.differences import changes_between
 from termarena.sandbox.namespace.inside import wire
 from termarena.sandbox.namespace.pty import NamespacePty
@@ -47,6 +47,8 @@ GRACE_S: Final = 0.5
 """Between SIGTERM and SIGKILL after a timeout."""
 BACKSTOP_S: Final = 15.0
 """How much later than a timeout inside the host gives a sandbox up."""
+JOB_TIMEOUT_S: Final = 3600.0
+"""For a tree or a snapshot: a root in the sandbox may stop the process that carries it."""
 SNAPSHOT_TO_DISK: Final = 4
 """How many times its disk limit a sandbox's files may seem to hold: holes cost nothing inside and much in a copy."""
 STOP_TIMEOUT_S: Final = 10.0
@@ -281,12 +283,15 @@ class NamespaceSandbox:
         self._opened[number] = opened
         ended = await self._channel.begin({**command, "op": "pty", "id": number, "cols": cols, "rows": rows})
         try:
-            await asyncio.wait({opened, ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({opened, ended}, timeout=ANSWER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             await asyncio.shield(self._end_exec(number))
             raise
         finally:
             self._opened.pop(number, None)
+        if not opened.done() and not ended.done():
+            await self.stop()
+            raise SandboxBroken(self._id, "its process 1 did not open a terminal in time")
         if not opened.done():
             raise_refusal(ended.result().message, "open a terminal in", cwd or argv[0])
             raise SandboxBroken(self._id, "a terminal ended before it was opened")
@@ -373,7 +378,9 @@ class NamespaceSandbox:
         number = self._channel.number()
         try:
             request = {"op": "job", "id": number, "job": job, **args}
-            answer = await self._result(number, await self._channel.begin(request, (report_fd, *fds)), timeout_s=None)
+            answer = await self._result(
+                number, await self._channel.begin(request, (report_fd, *fds)), timeout_s=JOB_TIMEOUT_S
+            )
             os.lseek(report_fd, 0, os.SEEK_SET)
             raw = wire.read_to_end(report_fd)
         finally:
@@ -463,6 +470,8 @@ class NamespaceSandbox:
             signal.pidfd_send_signal(self._held.pidfd, signal.SIGKILL)
         try:
             await asyncio.wait_for(self._until_ended(), STOP_TIMEOUT_S)
+        except TimeoutError as error:
+            raise SandboxBroken(self._id, f"its process 1 did not end within {STOP_TIMEOUT_S:g} s") from error
         finally:
             self._channel.close("it has been stopped")
             for collector in self._draining:
