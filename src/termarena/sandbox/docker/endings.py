@@ -21,10 +21,11 @@ __all__ = ["Ending", "Status"]
 
 ASK_S: Final = 5.0
 """How often an engine is asked whether a command still runs: the event that tells its end may have been lost."""
-TOLD_S: Final = 15.0
+TOLD_S: Final = 60.0
 """How long after a process has ended its engine may take to say how."""
-SILENT_S: Final = 10.0
-"""How long the output of an ended command may bring nothing before its end counts as lost; engines take two seconds."""
+SILENT_S: Final = 60.0
+"""How long the output of an ended command may bring nothing before its end counts as lost; engines take two seconds,
+sixty commands at once on a machine under a load of 30 more than ten."""
 SIGNALS: Final = range(129, 193)
 
 
