@@ -18,7 +18,9 @@ import pytest
 from sandbox.support import out
 from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox import Limits, Root, SandboxSpec, Usage
-from termarena.sandbox.namespace import NamespaceDriver, cgroups, ids, images, probe
+from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
+from termarena.sandbox.namespace import commands as namespace_commands
+from termarena.sandbox.namespace import files as namespace_files
 from termarena.sandbox.proxy import is_allowed, is_public
 
 GIB = 1 << 30
@@ -346,3 +348,55 @@ def test_allowed_hosts(host: str, port: int, allowed: tuple[str, ...], *, expect
 )  # fmt: skip
 def test_public_addresses(address: str, *, expected: bool) -> None:
     assert is_public(address) is expected
+
+
+async def test_first_process_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "ANSWER_TIMEOUT_S", 0.2)
+    async with (
+        NamespaceDriver(home=tmp_path) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(30),
+    ):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        with pytest.raises(SandboxBroken, match="does not answer"):
+            await box.processes()
+        assert not box.is_alive
+
+
+async def test_first_process_that_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "ANSWER_TIMEOUT_S", 0.2)
+    async with (
+        NamespaceDriver(home=tmp_path) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(30),
+    ):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        commands = [box.exec(["true", "x" * 50_000]) for _ in range(60)]
+        results = await asyncio.gather(*commands, return_exceptions=True)
+        assert {type(result) for result in results} == {SandboxBroken}
+
+
+async def test_terminal_that_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace_commands, "ANSWER_TIMEOUT_S", 0.2)
+    async with (
+        NamespaceDriver(home=tmp_path) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(30),
+    ):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        with pytest.raises(SandboxBroken, match="did not open a terminal"):
+            await box.open_pty(["true"])
+
+
+async def test_tree_whose_carrier_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace_files, "JOB_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(namespace_commands, "BACKSTOP_S", 0.2)
+    (tmp_path / "in").mkdir()
+    async with (
+        NamespaceDriver(home=tmp_path) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(30),
+    ):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        with pytest.raises(SandboxBroken, match="did not end a command in time"):
+            await box.put_tree(tmp_path / "in", "/srv/in")

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Census", "Group", "InnerCensus", "LocalCensus"]
 
-KILL_TIMEOUT_S: Final = 20.0
+KILL_TIMEOUT_S: Final = 60.0
 """How long processes may take to be gone before their sandbox counts as broken: some give back much memory first."""
-HALT_TIMEOUT_S: Final = 5.0
+HALT_TIMEOUT_S: Final = 15.0
 LOOK_AGAIN_MS: Final = 50
 UNKILLED: Final = "its processes could not be ended"
 

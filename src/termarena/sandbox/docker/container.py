@@ -62,6 +62,7 @@ class Container:
         self.health_word = asyncio.Event()
         self.commands = Commands(self)
         self.files: Files = Files(self.engine, container_id, name)
+        self.pauses = self.files.pauses
         self.census: Census = InnerCensus(name, self._run_inside, has_keeper=True)
         self.is_frozen = False
         self._allow_local = allow_local
@@ -266,6 +267,8 @@ class Container:
         self.end("it has been stopped")
         try:
             await asyncio.wait_for(self._remove(), STOP_TIMEOUT_S)
+        except TimeoutError as error:
+            raise SandboxBroken(self.name, f"could not be removed within {STOP_TIMEOUT_S:g} s") from error
         finally:
             self.hub.forget(self.id)
             await self.commands.close()
