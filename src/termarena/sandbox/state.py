@@ -3,6 +3,7 @@
     <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives
     <home>/sandboxes/<id>/about.json   who made it, and the cgroups to remove
     <home>/rootfs/…                    unpacked and synthesised root file systems
+    <home>/rootfs/host-<key>.lock      locked as long as a driver may start sandboxes on that root
 
 A free lock is proof of death, whatever ended the harness.
 """

@@ -68,6 +68,7 @@ class NamespaceDriver:
     async def aclose(self) -> None:
         """End the fork server and every sandbox that is still alive."""
         await asyncio.to_thread(self._launcher.close)
+        self._store.close()
         self._is_prepared = False
 
     def list(self) -> tuple[SandboxRecord, ...]:
@@ -77,6 +78,7 @@ class NamespaceDriver:
     def sweep(self) -> int:
         """See the contract."""
         remove_abandoned(self._home / "rootfs")
+        self._store.prune()
         return sweep_traces(self._home)
 
     def load(self, path: Path) -> Snapshot:
