@@ -115,6 +115,71 @@ def tls_engine(folder: Path) -> Iterator[Address]:
         shutil.rmtree(short, ignore_errors=True)
 
 
+class OwnEngine:
+    """An engine of the test's own, on a socket, which can be stopped and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # The engine makes sockets below its exec root, and the name of a socket has at most 107 bytes.
+        self._short = tempfile.mkdtemp(prefix="ta-")
+        self._bridge = f"tatest{os.getpid() % 10**6}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.address = Address("unix", f"{self._short}/docker.sock")
+
+    @contextmanager
+    def opened(self) -> Iterator[OwnEngine]:
+        try:
+            with _bridge(self._bridge):
+                self.start()
+                try:
+                    yield self
+                finally:
+                    self.stop()
+        finally:
+            subprocess.run(["umount", "-l", str(self._folder / "data")], check=False, capture_output=True)  # noqa: S603, S607 - fixed words
+            shutil.rmtree(self._short, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start it on the data it has, and wait until it answers."""
+        self._process = subprocess.Popen(  # noqa: S603 - the test's own server
+            [  # noqa: S607 - found by PATH, as the marker checked
+                "dockerd", "--data-root", str(self._folder / "data"), "--exec-root", f"{self._short}/run",
+                "--pidfile", f"{self._short}/pid", "--host", str(self.address),
+                "--bridge", self._bridge, "--iptables=false",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        _until_answering(self.address, self._process)
+
+    def stop(self) -> None:
+        """End it and every container of it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def import_image(self, archive: Path, name: str) -> None:
+        """Make an image of a root file system."""
+        words = ["docker", "--host", str(self.address), "import", str(archive), name]
+        subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - fixed words
+
+
+def busybox_archive(target: Path) -> Path:
+    """A root file system of busybox alone, with a name for each of its tools."""
+    busybox = shutil.which("busybox")
+    assert busybox is not None
+    listed = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()  # noqa: S603 - as found
+    with tarfile.open(target, "w") as archive:
+        archive.add(busybox, "bin/busybox", filter=_owned_by_root)
+        for name in listed:
+            if name != "busybox":
+                link = tarfile.TarInfo(f"bin/{name}")
+                link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+                archive.addfile(link)
+    return target
+
+
 def _until_answering(address: Address, process: subprocess.Popen[bytes]) -> None:
     """Wait for an engine; it ends the wait by answering or by dying."""
     while process.poll() is None:

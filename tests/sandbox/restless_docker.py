@@ -21,6 +21,7 @@ async def _restless(driver: DockerDriver) -> None:
             async with driver.start(SandboxSpec()) as box:
                 await box.exec(["sh", "-c", "setsid sh -c 'trap \"\" TERM; sleep 600' & sleep 0.02"])
                 await box.write("/root/file", b"x")
+                await box.freeze()
                 snapshot = await box.snapshot()
                 await box.diff()
                 async with driver.start(snapshot) as fork:

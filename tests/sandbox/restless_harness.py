@@ -20,6 +20,10 @@ async def _restless(driver: NamespaceDriver) -> None:
             async with driver.start(SandboxSpec()) as box:
                 await box.exec(["sh", "-c", DAEMONS])
                 await box.write("/root/file", bytes(100_000))
+                await box.freeze()
+                await box.usage()
+                await box.thaw()
+                await box.freeze()
                 await box.seal()
                 snapshot = await box.snapshot()
                 async with driver.start(snapshot) as fork:

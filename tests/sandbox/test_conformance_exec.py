@@ -104,6 +104,20 @@ async def test_output_cap_keeps_the_beginning_and_counts_all(box: Sandbox) -> No
     assert (result.stdout_bytes, result.stdout_truncated) == (6_888_896, True)
 
 
+async def test_output_tail_keeps_the_end_too(box: Sandbox) -> None:
+    result = await box.exec(["seq", "1000000"], max_output_bytes=1000, tail_bytes=2000)
+    assert (len(result.stdout), len(result.stdout_tail)) == (1000, 2000)
+    assert result.stdout.startswith(b"1\n2\n3\n")
+    assert result.stdout_tail.endswith(b"\n999999\n1000000\n")
+    assert (result.stdout_bytes, result.stdout_truncated) == (6_888_896, True)
+
+
+async def test_output_tail_repeats_nothing_of_the_beginning(box: Sandbox) -> None:
+    result = await box.exec(["printf", "abcdefgh"], max_output_bytes=5, tail_bytes=100)
+    assert (result.stdout, result.stdout_tail) == (b"abcde", b"fgh")
+    assert not result.stdout_truncated
+
+
 async def test_environment_is_clean(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMARENA_TEST_SECRET", "hidden")
     names = {line.partition("=")[0] for line in (await out(box, "env")).splitlines()}

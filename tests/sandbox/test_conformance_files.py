@@ -316,6 +316,16 @@ async def test_fork_has_the_same_files(driver: Driver, *, sealed: bool) -> None:
         snapshot.close()
 
 
+async def test_diff_since_a_snapshot_names_a_removed_folder_alone(box: Sandbox) -> None:
+    await sh(box, "mkdir -p /srv/new/deep; echo x >/srv/new/deep/x; echo more >>/etc/profile")
+    snapshot = await box.snapshot()
+    await sh(box, "rm -r /srv/new /etc/profile")
+    since = await box.diff(snapshot)
+    assert since.of("removed") == ("/etc/profile", "/srv/new")
+    assert since.of("added") == since.of("modified") == ()
+    snapshot.close()
+
+
 async def test_fork_outlives_its_origin(driver: Driver) -> None:
     async with driver.start(SandboxSpec()) as box:
         await sh(box, STATE)

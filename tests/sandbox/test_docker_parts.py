@@ -19,7 +19,7 @@ from sandbox.support import CONFORMANCE_ROOT
 from termarena.core.errors import BuildError, CapabilityMissing, EngineError, ImageError, SandboxBroken, UsageError
 from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.docker import Address, DockerDriver, parse_address
-from termarena.sandbox.docker.build import context_digest
+from termarena.sandbox.docker.build import Recipe, context_digest
 from termarena.sandbox.docker.census import InnerCensus
 from termarena.sandbox.docker.ignore import Ignored
 from termarena.sandbox.docker.users import resolve
@@ -76,12 +76,12 @@ def test_dockerignore(lines: list[str], path: str, *, excluded: bool) -> None:
 def test_context_digest_ignores_times_and_what_is_not_sent(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     (tmp_path / ".dockerignore").write_text("*.log\n")
-    first = context_digest(tmp_path, "Dockerfile")
+    first = context_digest(tmp_path, Recipe())
     os.utime(tmp_path / "Dockerfile", (0, 0))
     (tmp_path / "x.log").write_text("noise")
-    assert context_digest(tmp_path, "Dockerfile") == first
+    assert context_digest(tmp_path, Recipe()) == first
     (tmp_path / "file").write_text("x")
-    assert context_digest(tmp_path, "Dockerfile") != first
+    assert context_digest(tmp_path, Recipe()) != first
 
 
 def test_users_of_a_strange_passwd() -> None:

@@ -19,7 +19,9 @@ ROUNDS = (20, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(200
 
 
 def _cgroups() -> list[Path]:
-    return [path for parent in set(find_cgroups().parents.values()) for path in parent.glob("termarena-ta-*")]
+    found = find_cgroups()
+    parents = {*found.parents.values(), *((found.unified,) if found.unified else ())}
+    return [path for parent in parents for path in parent.glob("termarena-ta-*")]
 
 
 async def _staying(paths: set[Path]) -> set[Path]:

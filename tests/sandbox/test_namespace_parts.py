@@ -17,15 +17,16 @@ import pytest
 
 from sandbox.support import out
 from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
-from termarena.sandbox import Limits, Root, SandboxSpec
+from termarena.sandbox import Limits, Root, SandboxSpec, Usage
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
-from termarena.sandbox.namespace import box as namespace_box
+from termarena.sandbox.namespace import commands as namespace_commands
+from termarena.sandbox.namespace import files as namespace_files
 from termarena.sandbox.proxy import is_allowed, is_public
 
 GIB = 1 << 30
 V2_FILES = (
     "cgroup.procs", "cgroup.subtree_control", "cgroup.controllers", "memory.max", "memory.swap.max", "memory.events",
-    "pids.max", "cpu.max",
+    "pids.max", "cpu.max", "cgroup.freeze", "cgroup.events",
 )  # fmt: skip
 
 
@@ -66,8 +67,9 @@ def test_second_version_is_prepared(second_version: Path) -> None:
 
 def test_second_version_limits(second_version: Path) -> None:
     host = _find(second_version)
-    made = host.create("termarena-x", Limits(cpus=1.5, memory_bytes=GIB, pids=77))
+    made = host.plan("termarena-x")
     assert made is not None
+    made.make(Limits(cpus=1.5, memory_bytes=GIB, pids=77), owner=None)
     (folder,) = made.folders
     assert folder == second_version / "cg/user.slice/me.scope/termarena-x"
     found = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
@@ -77,8 +79,31 @@ def test_second_version_limits(second_version: Path) -> None:
     (way_in,) = made.open_procs()
     assert Path(f"/proc/self/fd/{way_in}").readlink() == folder / "cgroup.procs"
     os.close(way_in)
+    freezer = made.open_freezer()
+    assert [Path(f"/proc/self/fd/{fd}").readlink().name for fd in freezer] == ["cgroup.freeze", "cgroup.events"]
+    for fd in freezer:
+        os.close(fd)
     made.remove()
     assert not folder.exists()
+
+
+def test_second_version_usage(second_version: Path) -> None:
+    made = _find(second_version).plan("termarena-x")
+    assert made is not None
+    made.make(Limits(), owner=None)
+    (folder,) = made.folders
+    (folder / "memory.events").write_text("oom 2\noom_kill 3\n")
+    (folder / "memory.peak").write_text("12345678\n")
+    (folder / "pids.events").write_text("max 4\n")
+    (folder / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 9\nnr_throttled 7\nthrottled_usec 500000\n")
+    assert made.usage() == Usage(
+        cpu_s=2.5,
+        memory_peak_bytes=12345678,
+        oom_kills=3,
+        pids_limit_hits=4,
+        cpu_throttled_s=0.5,
+        cpu_throttled_periods=7,
+    )
 
 
 def test_second_version_without_delegation(second_version: Path) -> None:
@@ -94,7 +119,30 @@ def test_no_cgroups_at_all(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("")
     host = _find(tmp_path)
     assert (host.version, host.problem) == (None, "no cgroup file system is mounted")
-    assert host.create("x", Limits()) is None
+    assert host.plan("x") is None
+
+
+async def test_a_kernel_that_cannot_fork_into_a_cgroup(
+    sandbox_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group looks right and cannot be forked into: nothing is counted there, and processes are held by signals."""
+    real_mkdir = Path.mkdir
+
+    def kernel_mkdir(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as pathlib has it
+        real_mkdir(self, mode, parents, exist_ok)
+        for name in V2_FILES if self.is_relative_to(tmp_path) else ():
+            (self / name).write_text("")
+
+    monkeypatch.setattr(Path, "mkdir", kernel_mkdir)
+    async with NamespaceDriver(home=sandbox_home) as driver:
+        driver._cgroups = cgroups.CgroupHost(1, {}, unified=tmp_path)  # noqa: SLF001 - another machine
+        driver._ids = ids.choose_ids()  # noqa: SLF001 - as above
+        async with driver.start(SandboxSpec()) as box:
+            assert (await box.usage()).cpu_s is None
+            await box.exec(["sh", "-c", "sleep 1000 >/dev/null 2>&1 &"])
+            await box.freeze()
+            assert [one.state for one in await box.processes()] == ["T"]
+            await box.thaw()
 
 
 async def test_cgroup_that_cannot_be_made(sandbox_home: Path, tmp_path: Path) -> None:
@@ -329,7 +377,7 @@ async def test_first_process_that_does_not_read(tmp_path: Path, monkeypatch: pyt
 
 
 async def test_terminal_that_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespace_box, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(namespace_commands, "ANSWER_TIMEOUT_S", 0.2)
     async with (
         NamespaceDriver(home=tmp_path) as driver,
         driver.start(SandboxSpec()) as box,
@@ -341,8 +389,8 @@ async def test_terminal_that_is_not_opened(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_tree_whose_carrier_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespace_box, "JOB_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(namespace_box, "BACKSTOP_S", 0.2)
+    monkeypatch.setattr(namespace_files, "JOB_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(namespace_commands, "BACKSTOP_S", 0.2)
     (tmp_path / "in").mkdir()
     async with (
         NamespaceDriver(home=tmp_path) as driver,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from termarena.sandbox import PtyProcess
     from termarena.sandbox.terminal import CastWriter
 
-__all__ = ["attach", "require_terminal", "size_here"]
+__all__ = ["attach", "raw_mode", "require_terminal", "size_here", "write_all"]
 
 # Mouse reports and bracketed paste off, cursor shown, plain text: what a program that was killed leaves switched on.
 LEAVE = b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m"
@@ -28,10 +28,12 @@ LAST_OUTPUT_S = 0.2
 READ_BYTES = 1 << 16
 
 
-def require_terminal() -> None:
-    """Raises `UsageError` unless stdin and stdout are a terminal."""
+def require_terminal(
+    what: str = "a shell", *, hint: str = "run it without pipes; `docker run` and `ssh` need -t"
+) -> None:
+    """Raises `UsageError` unless stdin and stdout are a terminal; `what` needs one."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("a shell needs a terminal", hint="run it without pipes; `docker run` and `ssh` need -t")
+        raise UsageError(f"{what} needs a terminal", hint=hint)
 
 
 def size_here() -> tuple[int, int]:
@@ -41,14 +43,15 @@ def size_here() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _raw_mode() -> Iterator[None]:
+def raw_mode(*, leave: bytes = LEAVE) -> Iterator[None]:
+    """Every key and every byte as it is, for the length of the block; `leave` is written to the terminal at its end."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     try:
         tty.setraw(fd, termios.TCSADRAIN)
         yield
     finally:
-        os.write(sys.stdout.fileno(), LEAVE)
+        write_all(sys.stdout.fileno(), leave)
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
@@ -66,7 +69,7 @@ async def attach(pty: PtyProcess, cast: CastWriter | None = None, *, records_inp
     def show(data: bytes) -> None:
         if cast is not None:
             cast.output(data)
-        _write_all(view, data)
+        write_all(view, data)
 
     stream = PtyStream(pty, show, on_end=lambda: None)
 
@@ -83,7 +86,7 @@ async def attach(pty: PtyProcess, cast: CastWriter | None = None, *, records_inp
         if cast is not None:
             cast.resize(*size_here())
 
-    with _raw_mode(), _signals(loop, resized):
+    with raw_mode(), _signals(loop, resized):
         loop.add_reader(keys, typed)
         try:
             ended = await pty.wait()
@@ -109,7 +112,8 @@ def _signals(loop: asyncio.AbstractEventLoop, resized: Callable[[], None]) -> It
             loop.remove_signal_handler(number)
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
+    """Write everything, however slow the terminal is."""
     # The person's terminal may be slow or stopped; nothing else in this program has to go on meanwhile. It may also
     # have been made non-blocking by another program on it.
     while data:

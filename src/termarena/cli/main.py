@@ -40,6 +40,16 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = {
+    "run": LazyCommand("termarena.cli.run", "Run an agent on tasks, grade what it did, and report."),
+    "resume": LazyCommand("termarena.cli.resume", "Go on with a run that was interrupted."),
+    "runs": LazyCommand("termarena.cli.runs", "List runs, show what came of them, look into trials."),
+    "play": LazyCommand("termarena.cli.play", "Try a task yourself, recorded and graded."),
+    "report": LazyCommand("termarena.cli.report", "Make a run's report again from its journal."),
+    "replay": LazyCommand("termarena.cli.replay", "Play a trial's terminal in yours."),
+    "regrade": LazyCommand("termarena.cli.regrade", "Grade a run again without running the agent."),
+    "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
+    "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
+    "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
     "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),

@@ -84,9 +84,9 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def print_json(value: object) -> None:
-    """A result as JSON on stdout. The value must be plain: NaN and unknown types are refused by the encoder."""
-    sys.stdout.write(_json_text(value, indent=2) + "\n")
+def print_json(value: object, *, is_line: bool = False) -> None:
+    """A result as JSON on stdout, or as one line of several. NaN and unknown types are refused by the encoder."""
+    sys.stdout.write(_json_text(value, indent=None if is_line else 2) + "\n")
 
 
 def _json_text(value: object, *, indent: int | None = None) -> str:

@@ -22,11 +22,9 @@ DriverOption = Annotated[
 
 
 def _drivers(chosen: str) -> list[Driver]:
-    from termarena.sandbox.docker import DockerDriver
-    from termarena.sandbox.namespace import NamespaceDriver
+    from termarena.sandbox.drivers import DRIVERS, open_driver
 
-    made: dict[str, Driver] = {"namespace": NamespaceDriver(), "docker": DockerDriver()}
-    return list(made.values()) if chosen == "all" else [made[chosen]]
+    return [open_driver(name) for name in (DRIVERS if chosen == "all" else (chosen,))]
 
 
 def _list_all(chosen: str) -> list[tuple[str, SandboxRecord]]:

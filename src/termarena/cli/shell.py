@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -11,29 +11,25 @@ import typer
 from termarena.cli.output import say
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from termarena.sandbox import Driver, Root, Sandbox, SandboxSpec
     from termarena.sandbox.terminal import CastWriter
     from termarena.tasks import Task
 
-__all__ = ["DRIVERS", "app"]
+__all__ = ["app"]
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-DRIVERS = {
-    "namespace": "termarena.sandbox.namespace:NamespaceDriver",
-    "docker": "termarena.sandbox.docker:DockerDriver",
-}
-"""Where the class of each driver is; it is imported when it is used and takes `home`."""
 # The best interactive shell that is there, without knowing what is.
 ANY_SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec /bin/sh")
 
 
 class Plan(NamedTuple):
-    """What to start, with which driver, and what to do before the person comes in."""
+    """What to start, and with which driver."""
 
-    spec: SandboxSpec
     driver: str
-    task: Task | None = None
+    what: SandboxSpec | Task
 
 
 @app.command()
@@ -47,7 +43,7 @@ def shell(  # noqa: PLR0913 - one parameter per option
     ] = None,
     image: Annotated[str | None, typer.Option(metavar="NAME", help="An image of a container engine.")] = None,
     driver: Annotated[
-        str, typer.Option(help=f"What makes the sandbox: {', '.join(DRIVERS)}; auto is the first that can.")
+        str, typer.Option(help="What makes the sandbox: namespace, docker; auto is the first that can.")
     ] = "auto",
     dataset: Annotated[str, typer.Option("--dataset", "-d", help="Where a task's id is looked up.")] = "samples",
     program: Annotated[
@@ -90,33 +86,24 @@ def shell(  # noqa: PLR0913 - one parameter per option
 def _plan_of_root(root: str, driver: str) -> Plan:
     from termarena.sandbox import SandboxSpec
 
-    return Plan(SandboxSpec(root=_root(root)), "namespace" if driver == "auto" else driver)
+    return Plan("namespace" if driver == "auto" else driver, SandboxSpec(root=_root(root)))
 
 
 def _plan_of_image(image: str, driver: str) -> Plan:
     from termarena.sandbox import Root, SandboxSpec
 
-    return Plan(SandboxSpec(root=Root(kind="image", image=image)), "docker" if driver == "auto" else driver)
+    return Plan("docker" if driver == "auto" else driver, SandboxSpec(root=Root(kind="image", image=image)))
 
 
 def _plan_of_task(name: str, driver: str, *, dataset: str) -> Plan:
-    """With its recipe on a plain root file system if it has one, unless another driver was named."""
     from termarena.cli.choosing import open_task
-    from termarena.sandbox import Root, SandboxSpec
-    from termarena.sandbox.bare import bare_spec
+    from termarena.sandbox.drivers import choose_driver
 
     task = open_task(name, dataset=dataset)
-    environment = task.environment
-    if driver == "namespace" or (driver == "auto" and environment.bare is not None):
-        return Plan(bare_spec(environment), "namespace", task)
-    context = Path(task.provenance.path) / "environment"
-    if environment.image is not None:
-        root = Root(kind="image", image=environment.image)
-    elif environment.compose is not None:
-        root = Root(kind="compose", path=context / environment.compose)
-    else:
-        root = Root(kind="dockerfile", path=context)
-    return Plan(SandboxSpec(root=root, workdir=environment.workdir), "docker" if driver == "auto" else driver, task)
+    choice = choose_driver(driver, task.environment, home=_home())
+    if driver == "auto" and choice.name != "namespace":
+        say(f"driver {choice.name}: {choice.why}")
+    return Plan(choice.name, task)
 
 
 def _root(name: str) -> Root:
@@ -170,28 +157,40 @@ class _Recorder:
 
 
 async def _run(plan: Plan, *, words: tuple[str, ...], recorder: _Recorder) -> int:
-    from termarena.sandbox.bare import prepare_bare
+    from termarena.sandbox.drivers import open_driver
 
-    made = _driver(plan.driver)
+    driver = open_driver(plan.driver, home=_home(), on_log=say)
     try:
-        async with made.start(plan.spec) as box:
-            if plan.task is not None:
-                if plan.driver == "namespace":
-                    await prepare_bare(box, plan.task.environment)
-                for line in (plan.task.id, "", *plan.task.instruction.strip().splitlines(), ""):
-                    say(line)
-            say(f"sandbox {box.id} ({made.name}); leave it with exit or Ctrl-D")
+        async with _started(driver, plan) as box:
+            say(f"sandbox {box.id} ({driver.name}); leave it with exit or Ctrl-D")
             return await recorder.attach(box, words)
     finally:
-        await made.aclose()
+        await driver.aclose()
 
 
-def _driver(name: str) -> Driver:
-    from termarena.core.errors import NotFound
+@asynccontextmanager
+async def _started(driver: Driver, plan: Plan) -> AsyncIterator[Sandbox]:
+    """The sandbox, with the task's instruction said before the person comes in."""
+    from termarena.sandbox import SandboxSpec
+    from termarena.sandbox.staging import Stage
+
+    if isinstance(plan.what, SandboxSpec):
+        async with driver.start(plan.what) as box:
+            yield box
+        return
+    task = plan.what
+    stage = Stage(driver)
+    try:
+        state = await stage.prepare(task.environment, folder=Path(task.provenance.path), task=task.id)
+        async with state.start() as box:
+            for line in (task.id, "", *task.instruction.strip().splitlines(), ""):
+                say(line)
+            yield box
+    finally:
+        await stage.aclose()
+
+
+def _home() -> Path:
     from termarena.core.settings import resolve_settings
 
-    if name not in DRIVERS:
-        raise NotFound(f"no driver is called {name}", known=tuple(DRIVERS))
-    module, _, attribute = DRIVERS[name].partition(":")
-    made: Driver = getattr(import_module(module), attribute)(home=resolve_settings().settings.paths.home)
-    return made
+    return resolve_settings().settings.paths.home

@@ -4,45 +4,62 @@
     ├── UsageError               the command line, a setting or a name that does not exist (exit status 2)
     │   ├── NotFound             a task, dataset or selection that names nothing (also a LookupError)
     │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
+    │   ├── NoSolution           the oracle was asked for on a task that has no reference solution
+    │   ├── RunBusy              a run that another process is carrying out
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
+    │   │   └── LooseTask        it loads with warnings, where --strict allows none
     │   └── DigestMismatch       the files are not those that were locked
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
+    │   │   └── Unhealthy        a task's healthcheck did not pass within its clock
     │   ├── SandboxBroken        a running sandbox has ended or does not answer
+    │   ├── SandboxFrozen        a frozen sandbox was asked for something that takes a running one
     │   ├── SandboxFileError     a file operation in a sandbox was refused (also an OSError)
     │   ├── CapabilityMissing    the driver cannot do what the task needs; known before anything starts
     │   ├── ImageError           a root file system, image, archive or snapshot that cannot be used
-    │   │   └── BuildError       a Dockerfile that does not build
+    │   │   └── BuildError       a start state that does not build
+    │   │       └── BuildTimeout it did not build within the task's time (also a TimeoutError)
     │   ├── EngineError          a container engine that does not answer or refuses (also an OSError)
     │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
-    │   └── FetchError           a download or a clone failed (also an OSError)
+    │   ├── FetchError           a download or a clone failed (also an OSError)
+    │   ├── JournalDamaged       a line of a run's journal that is not as it was written
+    │   └── RunNotWritable       a run's folder takes no more: its disk is full, or refuses (also an OSError)
     └── AgentError               the agent misbehaved
+        └── WorkspaceClosed      it reached for the sandbox when its time was up or its work sealed
 
 A wrong answer is not an error: it is a verdict.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 __all__ = [
     "AgentError",
     "BuildError",
+    "BuildTimeout",
     "CapabilityMissing",
+    "Cause",
     "DigestMismatch",
     "EngineError",
     "FetchError",
     "ImageError",
+    "JournalDamaged",
+    "LooseTask",
     "MissingExtra",
     "NoExitStatus",
+    "NoSolution",
     "NotFound",
+    "RunBusy",
+    "RunNotWritable",
     "SandboxBroken",
     "SandboxError",
     "SandboxFileError",
+    "SandboxFrozen",
     "SandboxStartError",
     "TaskError",
     "TaskFormatError",
@@ -50,8 +67,13 @@ __all__ = [
     "TerminalEnded",
     "TerminalSizeError",
     "TerminalTimeout",
+    "Unhealthy",
     "UsageError",
+    "WorkspaceClosed",
 ]
+
+Cause = Literal["task", "infra"]
+"""Whose fault it is that a start state could not be made, where there is evidence."""
 
 
 class TermArenaError(Exception):
@@ -97,6 +119,30 @@ class MissingExtra(UsageError, ImportError):
         self.extra = extra
 
 
+class NoSolution(UsageError):
+    """The oracle was asked for on a task, or a step of one, that has no reference solution that can run here."""
+
+    def __init__(self, task_id: str, *, step: str | None = None) -> None:
+        """Known before anything starts: neither the task nor the sandbox is at fault."""
+        where = f"the step {step} of {task_id}" if step else task_id
+        super().__init__(f"{where} has no reference solution", hint="leave the task out, or choose another --agent")
+        self.task_id = task_id
+        self.step = step
+
+
+class RunBusy(UsageError):
+    """A run that another process is carrying out; `holder` says who, as far as it is known."""
+
+    def __init__(self, run: str, *, holder: str) -> None:
+        """`holder` is a process and its machine."""
+        super().__init__(
+            f"the run {run} is held by {holder}",
+            hint="wait until that has ended, or end it; whatever ends it, the run can be resumed then",
+        )
+        self.run = run
+        self.holder = holder
+
+
 class TerminalSizeError(UsageError, ValueError):
     """A terminal of this size cannot be: no column, no row, or more than any program expects."""
 
@@ -129,6 +175,28 @@ class TaskFormatError(TaskError, ValueError):
         self.expected = expected
 
 
+class LooseTask(TaskFormatError):
+    """A task that loads with warnings, where none are allowed; `warnings` holds every one, `file` and `field` are the
+    first one's."""
+
+    def __init__(self, warnings: tuple[dict[str, str | None], ...]) -> None:
+        """Each warning has `rule`, `file`, `field` (or None) and `message`; there is at least one."""
+        first = warnings[0]
+        super().__init__(
+            str(first["file"]),
+            field=first["field"],
+            found="; ".join([str(first["message"]), *map(self._told, warnings[1:])]),
+            expected="documents that follow their format to the letter",
+            hint="mend them, or do without --strict",
+        )
+        self.warnings = warnings
+
+    @staticmethod
+    def _told(warning: dict[str, str | None]) -> str:
+        place = f"{warning['file']}: {warning['field']}" if warning["field"] else str(warning["file"])
+        return f"{place}: {warning['message']}"
+
+
 class DigestMismatch(TaskError):
     """The files are not those that were locked; `files` names each one that differs, is missing or is new."""
 
@@ -147,6 +215,18 @@ class SandboxStartError(SandboxError):
     """A sandbox could not be made on this machine; nothing of it is left."""
 
 
+class Unhealthy(SandboxStartError):
+    """A task's healthcheck did not pass; `output` is the end of what its last try said."""
+
+    def __init__(self, command: str, *, failures: int, after_s: float, output: str = "") -> None:
+        """`failures` counts the tries that had to pass."""
+        hint = f"the last try said: {output}" if output else "run the healthcheck's command in `termarena shell TASK`"
+        super().__init__(f"the healthcheck `{command}` failed {failures} times within {after_s:.1f} s", hint=hint)
+        self.command = command
+        self.failures = failures
+        self.output = output
+
+
 class SandboxBroken(SandboxError):
     """A running sandbox has ended or does not answer; `reason` says how that was seen."""
 
@@ -155,6 +235,15 @@ class SandboxBroken(SandboxError):
         super().__init__(f"sandbox {sandbox} is gone: {reason}", hint=hint)
         self.sandbox = sandbox
         self.reason = reason
+
+
+class SandboxFrozen(SandboxError):
+    """A frozen sandbox was asked for something that takes a running one: a command, a terminal, a changed file."""
+
+    def __init__(self, sandbox: str) -> None:
+        """`sandbox` is its id."""
+        super().__init__(f"sandbox {sandbox} is frozen", hint="thaw it first")
+        self.sandbox = sandbox
 
 
 class SandboxFileError(SandboxError, OSError):
@@ -179,13 +268,18 @@ class CapabilityMissing(SandboxError):
 
 
 class ImageError(SandboxError):
-    """A root file system, an archive or a snapshot that cannot be used; `source` names it."""
+    """A root file system, an archive or a snapshot that cannot be used; `source` names it.
 
-    def __init__(self, source: str, problem: str, *, hint: str | None = None) -> None:
+    `cause` is `task` when the task names what does not exist, `infra` when the engine, its disk or a registry failed;
+    None where that cannot be told.
+    """
+
+    def __init__(self, source: str, problem: str, *, hint: str | None = None, cause: Cause | None = None) -> None:
         """`problem` says what was found."""
         super().__init__(f"{source}: {problem}", hint=hint)
         self.source = source
         self.problem = problem
+        self.cause = cause
 
 
 class TerminalEnded(SandboxError):
@@ -221,13 +315,32 @@ class NoExitStatus(SandboxError):
 
 
 class BuildError(ImageError):
-    """A Dockerfile that does not build; `step` is the one that failed, `log_tail` the last of what was printed."""
+    """A start state that does not build; `step` is the one that failed, `log_tail` the last of what was printed."""
 
-    def __init__(self, source: str, problem: str, *, step: str, log_tail: str, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        problem: str,
+        *,
+        step: str,
+        log_tail: str,
+        hint: str | None = None,
+        cause: Cause | None = None,
+    ) -> None:
         """`step` as the builder tells it: `Step 2/3 : RUN make`; empty when it did not come to a first step."""
-        super().__init__(source, f"{problem} (at {step})" if step else problem, hint=hint)
+        super().__init__(source, f"{problem} (at {step})" if step else problem, hint=hint, cause=cause)
         self.step = step
         self.log_tail = log_tail
+
+
+class BuildTimeout(BuildError, TimeoutError):
+    """A start state was not built within the time that its task gives it; a slow machine looks like a slow build."""
+
+    def __init__(self, source: str, *, timeout_s: float, log_tail: str = "") -> None:
+        """`timeout_s` is what was given."""
+        hint = "allow more: a greater build_timeout_sec in the task, or a build timeout multiplier for the run"
+        super().__init__(source, f"was not built within {timeout_s:g} s", step="", log_tail=log_tail, hint=hint)
+        self.timeout_s = timeout_s
 
 
 class EngineError(SandboxError, OSError):
@@ -250,8 +363,45 @@ class FetchError(SandboxError, OSError):
         self.source = source
 
 
+class JournalDamaged(SandboxError):
+    """A line of a run's journal is not as it was written; nothing after it can be trusted."""
+
+    def __init__(self, journal: str, *, line: int, problem: str) -> None:
+        """`line` counts from 1."""
+        super().__init__(
+            f"{journal}: line {line} is damaged: {problem}",
+            hint=f"put back a copy of the file, or keep what stands before the line (head -n {line - 1}) and resume: "
+            "the trials behind it are then run again",
+        )
+        self.journal = journal
+        self.line = line
+        self.problem = problem
+
+
+class RunNotWritable(SandboxError, OSError):
+    """A run's folder takes no more. Nothing was half-written; what has an outcome keeps it."""
+
+    def __init__(self, path: str, *, problem: str, errno: int | None = None) -> None:
+        """`errno` is the kernel's number where there is one."""
+        super().__init__(
+            f"cannot write {path}: {problem}",
+            hint="make space (or give permission), then: termarena resume RUN; only what has no outcome is run again",
+        )
+        self.path = path
+        self.errno = errno
+
+
 class AgentError(TermArenaError):
     """The agent misbehaved: it crashed, or broke the contract it was given."""
+
+
+class WorkspaceClosed(AgentError):
+    """An agent reached for the sandbox after its time was up or its work was sealed; nothing was done."""
+
+    def __init__(self, why: str) -> None:
+        """`why` completes the sentence "the workspace is closed: …"."""
+        super().__init__(f"the workspace is closed: {why}", hint="return from solve(); seconds_left tells the time")
+        self.why = why
 
 
 SHOWN_NAMES = 20

@@ -8,12 +8,14 @@ from termarena.sandbox.contract import (
     Driver,
     ExecResult,
     FileChanges,
+    Prepared,
     ProcessInfo,
     PtyProcess,
     Sandbox,
     SandboxRecord,
     Snapshot,
     TreeReport,
+    Usage,
 )
 from termarena.sandbox.spec import Feature, Limits, Network, NetworkMode, Root, SandboxSpec
 
@@ -27,6 +29,7 @@ __all__ = [
     "Limits",
     "Network",
     "NetworkMode",
+    "Prepared",
     "ProcessInfo",
     "PtyProcess",
     "Root",
@@ -35,4 +38,5 @@ __all__ = [
     "SandboxSpec",
     "Snapshot",
     "TreeReport",
+    "Usage",
 ]

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Sandbox
     from termarena.tasks.model import BareRecipe, Environment
 
-__all__ = ["bare_spec", "prepare_bare"]
+__all__ = ["bare_spec", "filled_in", "prepare_bare"]
 
 MIB: Final = 1 << 20
 LEAST_MEMORY_BYTES: Final = 1 << 30
-SETUP_TIMEOUT_S: Final = 600.0
 SHOWN_CHARACTERS: Final = 2000
 DEFAULT_WORKDIR: Final = "/app"
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -41,7 +40,7 @@ def bare_spec(environment: Environment, *, variables: Mapping[str, str] | None =
             memory_bytes=memory_bytes, disk_bytes=(environment.storage_mb or 2048) * MIB, cpus=environment.cpus
         ),
         network=Network(mode=policy.mode, allowed_hosts=policy.allowed_hosts),
-        env=_filled_in(environment.env, variables or {}),
+        env=filled_in(environment.env, variables or {}),
         workdir=environment.workdir or DEFAULT_WORKDIR,
     )
 
@@ -49,7 +48,8 @@ def bare_spec(environment: Environment, *, variables: Mapping[str, str] | None =
 async def prepare_bare(box: Sandbox, environment: Environment) -> None:
     """Lay the context in a temporary folder of the sandbox, run the setup there as root, remove the folder.
 
-    Raises `CapabilityMissing` for required commands that are not there, `TaskError` for a setup that fails.
+    It has no clock of its own. Raises `CapabilityMissing` for required commands that are not there, `TaskError` for a
+    setup that fails.
     """
     recipe = _recipe(environment)
     await _check_commands(box, recipe)
@@ -60,7 +60,7 @@ async def prepare_bare(box: Sandbox, environment: Environment) -> None:
         await asyncio.to_thread(environment.context.write_to, Path(staged))
         await box.put_tree(Path(staged), folder, user="root")
     script = f"{folder}/{recipe.setup}"
-    done = await box.exec(["sh", script], user="root", cwd=folder, timeout_s=SETUP_TIMEOUT_S)
+    done = await box.exec(["sh", script], user="root", cwd=folder)
     await box.exec(["rm", "-rf", folder], user="root", cwd="/")
     if done.exit_status != 0:
         said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-SHOWN_CHARACTERS:]
@@ -90,7 +90,9 @@ async def _check_commands(box: Sandbox, recipe: BareRecipe) -> None:
         )
 
 
-def _filled_in(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+def filled_in(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a task, each `${NAME}` in them from `variables`; raises `UsageError` for one not given."""
+
     def value_of(found: re.Match[str]) -> str:
         value = variables.get(found[1], found[2])
         if value is None:

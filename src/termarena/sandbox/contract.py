@@ -21,12 +21,14 @@ __all__ = [
     "Driver",
     "ExecResult",
     "FileChanges",
+    "Prepared",
     "ProcessInfo",
     "PtyProcess",
     "Sandbox",
     "SandboxRecord",
     "Snapshot",
     "TreeReport",
+    "Usage",
 ]
 
 TIMEOUT_STATUS = 124
@@ -53,16 +55,19 @@ class ExecResult:
     """The sandbox's memory limit killed at least one of its processes while the command ran."""
     signal: int | None = None
     """The signal that ended the command's own process, if one did."""
+    stdout_tail: bytes = b""
+    """The last bytes of a standard output longer than the cap, up to `tail_bytes`; never what `stdout` holds."""
+    stderr_tail: bytes = b""
 
     @property
     def stdout_truncated(self) -> bool:
         """Whether standard output was longer than what was kept."""
-        return self.stdout_bytes > len(self.stdout)
+        return self.stdout_bytes > len(self.stdout) + len(self.stdout_tail)
 
     @property
     def stderr_truncated(self) -> bool:
         """Whether standard error was longer than what was kept."""
-        return self.stderr_bytes > len(self.stderr)
+        return self.stderr_bytes > len(self.stderr) + len(self.stderr_tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,28 @@ class TreeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What a sandbox has used of the machine so far; None where the machine cannot tell."""
+
+    cpu_s: float | None = None
+    """User and system time of all processes that ever ran in it."""
+    memory_peak_bytes: int | None = None
+    """The most that all processes held at once, with the files that count as memory."""
+    oom_kills: int | None = None
+    """How many processes the memory limit has killed: the kernel's count, or that of the watch that stands in."""
+    pids_limit_hits: int | None = None
+    """How often a process or thread was refused by the limit."""
+    cpu_throttled_s: float | None = None
+    """How long processes that could run had to wait because of the cpu limit, summed over processors."""
+    cpu_throttled_periods: int | None = None
+    """In how many periods (a tenth of a second) the cpu limit was met."""
+    disk_bytes: int | None = None
+    """What its files take now."""
+    disk_full: bool | None = None
+    """Whether there is no room left now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a driver can do here, found by trying; `missing` says why not, with the remedy."""
 
@@ -142,6 +169,20 @@ class SandboxRecord:
     started_at: str
     harness_pid: int
     root: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A root file system that is ready to be started any number of times."""
+
+    spec: SandboxSpec
+    """The spec asked for, its root pinned to what was made: starting it pulls and builds nothing."""
+    digest: str
+    """What the root file system is."""
+    image_digest: str | None = None
+    """The engine's own name for the image, where there is one."""
+    was_cached: bool = True
+    """Whether it was there before."""
 
 
 @runtime_checkable
@@ -217,13 +258,16 @@ class Sandbox(Protocol):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        tail_bytes: int = 0,
     ) -> ExecResult:
         """Run a program and wait for its own process to end; what it left in the background goes on.
 
         A timeout ends every process the command started, also daemons, inside the sandbox: SIGTERM, a short grace,
-        SIGKILL; the output so far is kept. Cancelling the call does the same at once. Raises `SandboxFileError` for a
-        `cwd` that cannot be entered, `NotFound` for a user the sandbox does not have, `CapabilityMissing` for another
-        user where the driver has one id only, `ValueError` for an empty argv or a NUL in it.
+        SIGKILL; the output so far is kept. Cancelling the call does the same at once. Of an output longer than
+        `max_output_bytes` the last `tail_bytes` are kept too; the rest is counted and thrown away. Raises
+        `SandboxFileError` for a `cwd` that cannot be entered, `NotFound` for a user the sandbox does not have,
+        `CapabilityMissing` for another user where the driver has one id only, `ValueError` for an empty argv or a NUL
+        in it.
         """
 
     async def open_pty(
@@ -266,11 +310,28 @@ class Sandbox(Protocol):
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """Every living process but the sandbox's own process 1."""
 
+    async def usage(self) -> Usage:
+        """What it has used so far; also of one that is sealed, or has ended: then what was known last."""
+
     async def kill_processes(self) -> int:
-        """End every process but process 1, at once; how many there were."""
+        """End every process but process 1, at once, and thaw the sandbox if it was frozen; how many there were."""
+
+    async def freeze(self) -> None:
+        """Let no process of the sandbox run until `thaw`; when this returns, none does. Safe to call again.
+
+        Meanwhile `exec`, `open_pty`, `write` and `put_tree` raise `SandboxFrozen`; reading, `processes`, `usage`,
+        `snapshot`, `diff`, `kill_processes`, `seal` and `stop` work. Time limits of running commands go on.
+        Raises `SandboxBroken` when a process cannot be held (the kernel does something for it that does not end).
+        """
+
+    async def thaw(self) -> None:
+        """Let the processes go on where they were; nothing happens to a sandbox that is not frozen."""
 
     async def seal(self) -> None:
-        """End all processes and accept no further exec, write or put: the state of the files is final."""
+        """End all processes and accept no further exec, write or put: the state of the files is final.
+
+        Of a frozen sandbox no process runs again before it ends.
+        """
 
     async def snapshot(self) -> Snapshot:
         """The state of the files now; of a sealed sandbox without copying anything while that sandbox lives.
@@ -299,11 +360,22 @@ class Driver(Protocol):
     def capabilities(self) -> Capabilities:
         """What it can do on this machine."""
 
-    def start(self, what: SandboxSpec | Snapshot) -> AbstractAsyncContextManager[Sandbox]:
+    async def prepare(self, spec: SandboxSpec) -> Prepared:
+        """Pull, build, import or unpack the spec's root file system, unless that was done before.
+
+        Raises `CapabilityMissing`, `ImageError` for a root file system that cannot be used, `BuildError` for one that
+        does not build, `SandboxStartError` when the machine refuses. Cancelling ends the build.
+        """
+
+    def start(
+        self, what: SandboxSpec | Snapshot, *, spec: SandboxSpec | None = None
+    ) -> AbstractAsyncContextManager[Sandbox]:
         """A sandbox for the length of an `async with`, from a spec or as a fork of a snapshot.
 
-        Entering raises `CapabilityMissing` before anything starts, `ImageError` for a root file system or snapshot
-        that cannot be used, `SandboxStartError` when the machine refuses; then nothing is left behind.
+        A fork has the snapshot's spec, or this `spec` instead: other limits, variables, network; the root must be the
+        same (`ValueError`). Entering raises `CapabilityMissing` before anything starts, `ImageError` for a root file
+        system or snapshot that cannot be used, `SandboxStartError` when the machine refuses; then nothing is left
+        behind.
         """
 
     def load(self, path: Path) -> Snapshot:
@@ -317,3 +389,11 @@ class Driver(Protocol):
 
     async def aclose(self) -> None:
         """End everything it started."""
+
+
+def spec_for(what: SandboxSpec | Snapshot, spec: SandboxSpec | None) -> SandboxSpec:
+    """The spec that a driver's `start` is to follow; raises `ValueError` for one with another root."""
+    own = what.spec if isinstance(what, Snapshot) else what
+    if spec is not None and spec.root != own.root:
+        raise ValueError("a fork keeps its root file system; give a spec with the same root")
+    return own if spec is None else spec

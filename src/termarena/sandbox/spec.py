@@ -45,7 +45,7 @@ class Root(_Frozen):
     path: Path | None = None
     """The folder, the tar archive, the build context with the Dockerfile, or the compose file."""
     image: str | None = None
-    """`image`: its name, with a tag or a digest."""
+    """`image`: its name, with a tag or a digest. `compose`: the main service's, instead of what the file says."""
     dockerfile: str = "Dockerfile"
     """`dockerfile`: its name within the context."""
     service: str = "main"
@@ -56,7 +56,7 @@ class Root(_Frozen):
         needs_path = self.kind not in ("host", "image")
         if (self.path is not None) != needs_path:
             raise ValueError(f"a {self.kind} root {'needs a' if needs_path else 'takes no'} path")
-        if (self.image is not None) != (self.kind == "image"):
+        if (self.image is not None) != (self.kind == "image") and self.kind != "compose":
             raise ValueError(f"a {self.kind} root {'needs' if self.kind == 'image' else 'takes no'} image")
         return self
 
@@ -103,5 +103,8 @@ class SandboxSpec(_Frozen):
     hostname: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$")] = "sandbox"
     user: str = "root"
     """`name`, `uid`, `name:group` or `uid:gid` of the sandbox."""
+    runs_entrypoint: bool = False
+    """Images: whether the image's own ENTRYPOINT begins the sandbox, as with `docker run IMAGE sleep infinity`; it may
+    start services. A fork never runs it again."""
     requires: frozenset[Feature] = frozenset()
     """A missing one is refused before start; every other limit is applied as well as the machine allows."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from termarena.tasks.model import Task
 
-__all__ = ["DIGEST_VERSION", "LOCK_NAME", "TaskDigest", "digest_of", "file_digests", "scored_view"]
+__all__ = ["DIGEST_VERSION", "LOCK_NAME", "TaskDigest", "digest_of", "digest_of_view", "file_digests", "scored_view"]
 
 TaskDigest = NewType("TaskDigest", str)
 """`ta1:` and 64 hex digits; the prefix changes if the meaning of the digest ever does."""
@@ -36,7 +36,12 @@ _UNSCORED = frozenset({"metadata", "provenance", "solution", "extras", "unknown"
 
 def digest_of(task: Task) -> TaskDigest:
     """Hash the scored view. Raises OSError if a file of the task can no longer be read."""
-    text = json.dumps(scored_view(task), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return digest_of_view(scored_view(task))
+
+
+def digest_of_view(view: dict[str, Any]) -> TaskDigest:
+    """Hash a scored view that is at hand."""
+    text = json.dumps(view, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return TaskDigest(f"{DIGEST_VERSION}:{hashlib.sha256(text.encode()).hexdigest()}")
 
 

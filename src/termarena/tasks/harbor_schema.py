@@ -136,6 +136,7 @@ class Extension(Frozen):
     requires: Strings | None = None
     setup: str | None = None
     services: Strings = ()
+    integrity_allow: Strings = ()
     tests: TestsExtension = TestsExtension()
     keystrokes: str | None = None
     """A Terminal-Bench 1 keystroke list in `solution/`."""

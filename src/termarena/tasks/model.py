@@ -93,6 +93,8 @@ class Finding(Frozen):
     file: str
     """Path relative to the task's folder."""
     message: str
+    field: str | None = None
+    """A dotted path in the file, where one field of it is meant."""
     line: int | None = None
     hint: str | None = None
 
@@ -316,6 +318,8 @@ class Task(Frozen):
     reward_strategy: Literal["mean", "final"] = "mean"
     """How the steps' rewards become the task's."""
     artifacts: tuple[Artifact, ...] = ()
+    integrity_allow: Strings = ()
+    """Patterns of paths (`/etc/profile.d/*`) that the instruction asks to change: never held against the agent."""
     trajectory: Tree = EMPTY
     """A prior conversation that the agent continues (`trajectory.json`)."""
     metadata: Metadata = Metadata()

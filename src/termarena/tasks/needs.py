@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from termarena.tasks.model import Environment, Task
 
-__all__ = ["Need", "needs_of", "tools_missing_here"]
+__all__ = ["Need", "needs_of", "tools_missing_for", "tools_missing_here"]
 
 Capability = Literal[
     "collect-hooks",
@@ -58,7 +58,12 @@ def needs_of(task: Task) -> tuple[Need, ...]:
 def tools_missing_here(task: Task, *, path: str | None = None) -> tuple[str, ...]:
     """Of the commands a bare recipe requires, those not on the PATH (by default the system folders a `host` sandbox
     has)."""
-    bare = task.environment.bare
+    return tools_missing_for(task.environment, path=path)
+
+
+def tools_missing_for(environment: Environment, *, path: str | None = None) -> tuple[str, ...]:
+    """The same of an environment alone."""
+    bare = environment.bare
     where = path or "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return tuple(tool for tool in bare.requires if shutil.which(tool, path=where) is None) if bare else ()
 

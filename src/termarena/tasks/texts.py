@@ -54,13 +54,12 @@ def instruction_of(file: str, *, boundary: str) -> str:
 def keystrokes_of(file: str, *, boundary: str, check: Checker | None = None) -> tuple[Keystrokes, ...]:
     """A Terminal-Bench 1 `solution.yaml`: a list of commands to be typed.
 
-    Findings go to `check`, whose strictness also holds here; unknown fields need no other place, since the file itself
-    is kept.
+    Findings go to `check`; unknown fields need no other place, since the file itself is kept.
     """
     entries = parse_yaml(read_text(file, boundary=boundary), file=file)
     if not isinstance(entries, list) or not entries:
         raise TaskFormatError(file, found=shown(entries), expected="a list of commands to type")
-    inner = Checker(file=file, name=file.removeprefix(f"{boundary}/"), strict=check is not None and check.strict)
+    inner = Checker(file=file, name=file.removeprefix(f"{boundary}/"))
     typed = tuple(inner.check(Keystrokes, entry, prefix=str(number)) for number, entry in enumerate(entries))
     if check is not None:
         check.findings += inner.findings

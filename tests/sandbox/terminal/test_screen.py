@@ -84,6 +84,13 @@ def test_scrollback() -> None:
     assert len(emulator.scrollback(1_000_000)) < 3000
 
 
+def test_scrollback_holds_as_many_lines_as_were_asked_for() -> None:
+    emulator = Emulator(80, 24, scrollback_lines=25_000, reply=lambda _: None)
+    lines = [f"line {at:06}".ljust(79, "x") for at in range(20_000)]
+    emulator.feed("\r\n".join(lines).encode())
+    assert list(emulator.scrollback(20_000)) == lines[:-24]
+
+
 def test_alternate_screen() -> None:
     emulator = _emulator()
     emulator.feed(b"shell\r\n\x1b[?1049h\x1b[2J\x1b[Hfull screen\x1b[?25l")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import CapabilityMissing
 from termarena.sandbox.contract import Capabilities
+from termarena.sandbox.docker.overlay import can_read_layers
 from termarena.sandbox.docker.sweeping import ask
 from termarena.sandbox.spec import Feature
 
@@ -34,6 +35,8 @@ class Abilities:
     told: dict[str, Any]
     is_local: bool
     has_disk_limit: bool
+    has_layers: bool = False
+    """Whether a container's change layer can be read and filled from here."""
     disk_problem: str = NO_QUOTA
     notes: list[str] = field(default_factory=list)
 
@@ -86,4 +89,6 @@ def find(address: Address, *, allow_local: bool) -> Abilities:
         and os.geteuid() == 0
         and told.get("KernelVersion") == os.uname().release
     )
-    return Abilities(told, is_local, may_limit)
+    is_remapped = any("name=userns" in str(option) for option in told.get("SecurityOptions") or [])
+    has_layers = is_local and driver == "overlay2" and not is_remapped and can_read_layers()
+    return Abilities(told, is_local, may_limit, has_layers)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import EngineError, SandboxBroken, SandboxFileError
+from termarena.core.errors import EngineError, SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_READ_BYTES,
@@ -19,16 +20,23 @@ from termarena.sandbox.contract import (
     ProcessInfo,
     Snapshot,
     TreeReport,
+    Usage,
 )
 from termarena.sandbox.docker import labels, users
-from termarena.sandbox.docker.census import Everyone
 from termarena.sandbox.docker.changes import Rows, compare, parse_rows
 from termarena.sandbox.docker.client import LONG_S
 from termarena.sandbox.docker.execs import Order
 from termarena.sandbox.docker.files import Files
 from termarena.sandbox.docker.pty import DockerPty
-from termarena.sandbox.docker.snapshots import REPOSITORY, DockerSnapshot, commit_query, container_of
+from termarena.sandbox.docker.snapshots import (
+    REPOSITORY,
+    DockerSnapshot,
+    LayerSnapshot,
+    commit_query,
+    container_of,
+)
 from termarena.sandbox.namespace.answers import check_path
+from termarena.sandbox.namespace.differences import changes_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,11 +45,15 @@ if TYPE_CHECKING:
     from termarena.sandbox.docker.address import Address
     from termarena.sandbox.docker.container import Container
     from termarena.sandbox.docker.images import Image
+    from termarena.sandbox.docker.overlay import Overlay
+    from termarena.sandbox.docker.snapshots import Entries, SavedSnapshot
     from termarena.sandbox.spec import SandboxSpec
 
 __all__ = ["DockerSandbox", "Origin"]
 
 PASSWD_BYTES: Final = 8 << 20
+SNAPSHOT_TO_DISK: Final = 4
+"""How many times its disk limit a container's files may seem to hold: holes cost nothing inside and much in a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +67,17 @@ class Origin:
     """The paths in which the two differ."""
     labels: Mapping[str, str]
     address: Address
+    layer: LayerSnapshot | SavedSnapshot | None = None
+    """Changes that were laid into the container before it started."""
+    scratch: Path | None = None
+    """A folder for unnamed files, on a disk rather than in memory."""
 
 
 class DockerSandbox:
     """See `termarena.sandbox.contract.Sandbox`."""
+
+    keeps_layers = True
+    """Whether a snapshot may be a layer that is laid into the next container before that starts."""
 
     def __init__(self, sandbox_id: str, spec: SandboxSpec, container: Container, origin: Origin) -> None:
         """Takes over the container; made by the driver."""
@@ -100,6 +119,8 @@ class DockerSandbox:
         self._check_alive()
         if self._is_sealed:
             raise SandboxBroken(self._id, "it has been sealed")
+        if self.container.is_frozen:
+            raise SandboxFrozen(self._id)
 
     # Commands.
 
@@ -137,10 +158,13 @@ class DockerSandbox:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        tail_bytes: int = 0,
     ) -> ExecResult:
         """See the contract."""
         order = await self._order(argv, user=user, cwd=cwd, env=env)
-        return await self.container.commands.run(order, stdin=stdin, timeout_s=timeout_s, keep_bytes=max_output_bytes)
+        return await self.container.commands.run(
+            order, stdin=stdin, timeout_s=timeout_s, keep_bytes=max_output_bytes, tail_bytes=tail_bytes
+        )
 
     async def open_pty(
         self,
@@ -167,13 +191,28 @@ class DockerSandbox:
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """See the contract."""
         self._check_alive()
-        found = await self.container.census.living()
+        found = await self.container.living()
         return tuple(ProcessInfo(one.pid, one.parent, one.uid, one.state, one.argv) for one in found)
 
     async def kill_processes(self) -> int:
         """See the contract."""
         self._check_alive()
-        return await self.container.census.kill(Everyone())
+        return await self.container.kill_all()
+
+    async def freeze(self) -> None:
+        """See the contract."""
+        self._check_alive()
+        await self.container.freeze()
+
+    async def thaw(self) -> None:
+        """See the contract; what a seal holds stays held."""
+        self._check_alive()
+        if not self._is_sealed:
+            await self.container.thaw()
+
+    async def usage(self) -> Usage:
+        """See the contract; of several services, the main one's."""
+        return await self.container.usage()
 
     # Files.
 
@@ -210,6 +249,8 @@ class DockerSandbox:
         if not self._is_sealed:
             await self.kill_processes()
             self._is_sealed = True
+            if self._spec.runs_entrypoint or self._spec.root.kind == "compose":
+                await self.container.quiet()
 
     async def _rows(self) -> Rows:
         self._check_alive()
@@ -220,8 +261,28 @@ class DockerSandbox:
         except EngineError as error:
             raise SandboxBroken(self._id, error.problem) from error
 
-    async def snapshot(self) -> DockerSnapshot:
+    async def snapshot(self) -> Snapshot:
         """See the contract."""
+        if self.container.overlay is None or not self.keeps_layers:
+            return await self._commit()
+        self._check_alive()
+        return await asyncio.to_thread(self._pack, self.container.overlay)
+
+    def _pack(self, overlay: Overlay) -> LayerSnapshot:
+        origin = self._origin
+        if origin.scratch is not None:
+            origin.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        layer = tempfile.TemporaryFile(dir=origin.scratch)  # noqa: SIM115 - the snapshot owns it
+        try:
+            overlay.pack(layer, max_bytes=SNAPSHOT_TO_DISK * self._spec.limits.disk_bytes)
+            entries = overlay.changes()
+        except OSError as error:
+            layer.close()
+            problem = error.strerror or str(error)
+            raise SandboxFileError("snapshot", "/", problem=problem, errno=error.errno) from error
+        return LayerSnapshot(self._spec, origin.base, layer, taken_in=self._id, entries=entries)
+
+    async def _commit(self) -> DockerSnapshot:
         rows = await self._rows()
         name = f"{REPOSITORY}:{secrets.token_hex(10)}"
         query = commit_query(self.container.id, name)
@@ -238,12 +299,28 @@ class DockerSandbox:
 
     async def diff(self, since: Snapshot | None = None) -> FileChanges:
         """See the contract."""
+        if isinstance(since, LayerSnapshot) and since.taken_in == self._id:
+            return changes_between(since.entries, await self._changes())
+        if since is None and self.container.overlay is not None:
+            began = self._origin.layer.entries if self._origin.layer is not None else None
+            return changes_between(began or (), await self._changes())
         if since is None:
             return await compare(self.container.files, await self._files_of(self._origin.image.id), await self._rows())
         if not isinstance(since, DockerSnapshot) or since.taken_in != self._id:
             raise ValueError("the snapshot was not taken in this sandbox")
         rows = (await self._rows()).merged(since.rows)
         return await compare(self.container.files, await self._files_of(since.image), rows, may_touch=False)
+
+    async def _changes(self) -> Entries:
+        """What differs from the image, from the change layer itself."""
+        self._check_alive()
+        if self.container.overlay is None:
+            raise SandboxBroken(self._id, "its change layer cannot be read")
+        try:
+            return await asyncio.to_thread(self.container.overlay.changes)
+        except OSError as error:
+            problem = error.strerror or str(error)
+            raise SandboxFileError("diff", error.filename or "/", problem=problem, errno=error.errno) from error
 
     async def _files_of(self, image: str) -> Files:
         """The files of an image, through a container of it that never runs and goes with this sandbox."""

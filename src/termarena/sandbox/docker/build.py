@@ -4,28 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import re
 from collections import deque
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import BuildError, EngineError, ImageError
 from termarena.sandbox.docker.archives import Packing, from_thread, pack
+from termarena.sandbox.docker.blame import Failure, blame_for_build
 from termarena.sandbox.docker.client import LONG_S, Request
 from termarena.sandbox.docker.ignore import Ignored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from termarena.core.errors import Cause
     from termarena.sandbox.docker.client import Engine
 
-__all__ = ["build_image", "context_digest"]
+__all__ = ["Built", "Recipe", "build_image", "context_digest"]
 
 REPOSITORY: Final = "termarena/build"
 CONTEXT_LABEL: Final = "termarena.context"
 TAIL_LINES: Final = 40
 STEP: Final = re.compile(r"Step \d+/\d+ : .*")
 NOT_FOUND: Final = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is built from a context."""
+
+    dockerfile: str = "Dockerfile"
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """`ARG`s of the Dockerfile."""
+    target: str = ""
+    """The stage to stop at; empty for the last."""
+
+    @property
+    def words(self) -> bytes:
+        """What changes the outcome beside the context."""
+        extra = [sorted(self.arguments.items()), self.target] if self.arguments or self.target else []
+        return self.dockerfile.encode() + (json.dumps(extra).encode() if extra else b"") + b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image that was built, now or earlier."""
+
+    name: str
+    was_there: bool
 
 
 class _Hash:
@@ -42,11 +71,11 @@ class _Hash:
         """Nothing waits."""
 
 
-def context_digest(context: Path, dockerfile: str) -> str:
-    """Names, modes, links and contents of what would be sent, and the Dockerfile's name; times do not count."""
+def context_digest(context: Path, recipe: Recipe) -> str:
+    """Names, modes, links and contents of what would be sent, and the recipe; times do not count."""
     digest = _Hash()
-    digest.write(dockerfile.encode() + b"\0")
-    pack(context, digest, _packing(context, dockerfile))  # type: ignore[arg-type]  # only written to
+    digest.write(recipe.words)
+    pack(context, digest, _packing(context, recipe.dockerfile))  # type: ignore[arg-type]  # only written to
     return digest.state.hexdigest()
 
 
@@ -60,39 +89,48 @@ def _packing(context: Path, dockerfile: str) -> Packing:
 
 
 async def build_image(
-    engine: Engine, context: Path, *, dockerfile: str = "Dockerfile", on_log: Callable[[str], None] | None = None
-) -> str:
-    """The name of the built image; an unchanged context is built once per engine.
+    engine: Engine, context: Path, *, recipe: Recipe | None = None, on_log: Callable[[str], None] | None = None
+) -> Built:
+    """Build an image; an unchanged context is built once per engine.
 
     `on_log` gets the builder's words as they come. Raises `ImageError` for a folder without the Dockerfile,
-    `BuildError` with the failing step and the end of the log.
+    `BuildError` with the failing step, the end of the log and, where there is evidence, the cause.
     """
-    if not (context / dockerfile).is_file():
-        raise ImageError(str(context), f"has no {dockerfile}", hint="give the folder that holds the Dockerfile")
-    digest = await asyncio.to_thread(context_digest, context, dockerfile)
+    recipe = recipe or Recipe()
+    if not (context / recipe.dockerfile).is_file():
+        hint = "give the folder that holds the Dockerfile"
+        raise ImageError(str(context), f"has no {recipe.dockerfile}", hint=hint, cause="task")
+    digest = await asyncio.to_thread(context_digest, context, recipe)
     name = f"{REPOSITORY}:{digest[:40]}"
+    if await _is_there(engine, name):
+        return Built(name, was_there=True)
+    query = {
+        "t": name,
+        "dockerfile": recipe.dockerfile,
+        "rm": True,
+        "forcerm": True,
+        "labels": {CONTEXT_LABEL: digest},
+        "buildargs": dict(recipe.arguments),
+        "target": recipe.target or None,
+    }
+    packing = _packing(context, recipe.dockerfile)
+
+    def produce(out: IO[bytes]) -> None:
+        pack(context, out, packing)
+
+    log = _Log(str(context / recipe.dockerfile), on_log)
+    await log.follow(engine, Request("POST", "/build", query, body=from_thread(produce), patience_s=LONG_S))
+    return Built(name, was_there=False)
+
+
+async def _is_there(engine: Engine, name: str) -> bool:
     try:
         await engine.call("GET", f"/images/{name}/json")
     except EngineError as error:
         if error.status != NOT_FOUND:
             raise
-    else:
-        return name
-    packing = _packing(context, dockerfile)
-    query = {"t": name, "dockerfile": dockerfile, "rm": True, "forcerm": True, "labels": {CONTEXT_LABEL: digest}}
-
-    def produce(out: IO[bytes]) -> None:
-        pack(context, out, packing)
-
-    log = _Log(str(context / dockerfile), on_log)
-    try:
-        async with engine.open(Request("POST", "/build", query, body=from_thread(produce), patience_s=LONG_S)) as body:
-            async for message in body.lines():
-                log.take(message)
-    except EngineError as error:
-        raise log.failure(error.problem) from error
-    log.check()
-    return name
+        return False
+    return True
 
 
 class _Log:
@@ -104,8 +142,24 @@ class _Log:
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._step = ""
         self._problem: str | None = None
+        self._exit_code: int | None = None
 
-    def take(self, message: dict[str, Any]) -> None:
+    async def follow(self, engine: Engine, request: Request) -> None:
+        """Build, and raise `BuildError` if it fails."""
+        failed: EngineError | None = None
+        try:
+            async with engine.open(request) as body:
+                async for message in body.lines():
+                    self._take(message)
+        except EngineError as error:
+            failed, self._problem = error, error.problem
+        except (OSError, ValueError) as error:
+            failed, self._problem = EngineError(str(engine.address), str(error)), str(error)
+        if self._problem is not None:
+            cause = await blame_for_build(engine, Failure(self._step, self._exit_code, failed))
+            raise self._failure(self._problem, cause) from failed
+
+    def _take(self, message: dict[str, Any]) -> None:
         text = str(message.get("stream") or message.get("status") or "")
         for line in text.splitlines():
             if not line.strip():
@@ -117,17 +171,17 @@ class _Log:
                 self._on_log(line)
         if "error" in message:
             self._problem = str(message["error"])
+            code = (message.get("errorDetail") or {}).get("code")
+            self._exit_code = code if isinstance(code, int) and code else None
 
-    def check(self) -> None:
-        """Raise `BuildError` if the builder reported one."""
-        if self._problem is not None:
-            raise self.failure(self._problem)
-
-    def failure(self, problem: str) -> BuildError:
+    def _failure(self, problem: str, cause: Cause | None) -> BuildError:
         hint = "correct this step; the log's last lines are in log_tail"
         if "--mount" in self._step or "unknown flag" in problem or "heredoc" in problem.lower():
             hint = "this Dockerfile needs BuildKit: build it with `docker build` and give the image's name instead"
+        elif cause == "infra":
+            hint = "the engine, its disk or a registry failed, not this step: try again; termarena doctor --docker"
         elif "pull access denied" in problem or "manifest unknown" in problem or "not found" in problem:
             hint = "check the name after FROM, or log in to its registry with `docker login`"
         tail = "\n".join(self._tail)
-        return BuildError(self._source, " ".join(problem.split()), step=self._step, log_tail=tail, hint=hint)
+        words = " ".join(problem.split())
+        return BuildError(self._source, words, step=self._step, log_tail=tail, hint=hint, cause=cause)

@@ -42,6 +42,7 @@ class Request:
     json: object = None
     body: bytes | AsyncIterable[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    api: str = API
     patience_s: float | None = PATIENCE_S
     """How long the engine may be silent, or take nothing, before it counts as broken; None: for ever."""
 
@@ -49,7 +50,9 @@ class Request:
         """The request line and headers."""
         pairs = {key: _query_value(value) for key, value in self.query.items() if value is not None}
         target = (
-            API + quote(self.path, safe="/:@") + ("?" + urlencode(pairs, errors="surrogateescape") if pairs else "")
+            self.api
+            + quote(self.path, safe="/:@")
+            + ("?" + urlencode(pairs, errors="surrogateescape") if pairs else "")
         )
         lines = [f"{self.method} {target} HTTP/1.1", "Host: docker", *(f"{k}: {v}" for k, v in self.headers.items())]
         if self.json is not None:

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
@@ -33,7 +33,8 @@ from termarena.sandbox.docker.changes import Rows
 from termarena.sandbox.docker.composition import rewrite
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.images import inspect_image
-from termarena.sandbox.docker.snapshots import DockerSnapshot
+from termarena.sandbox.docker.pinning import load_composition
+from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, restore
 from termarena.sandbox.docker.sweeping import remove_all_with
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ STEP: Final = re.compile(r"Step \d+/\d+ : .*")
 
 
 class ComposeSandbox(DockerSandbox):
-    """The main service, with doors to the others."""
+    """The main service, with doors to the others; Compose starts a fork of it from an image."""
 
+    keeps_layers = False
     _others: Mapping[str, DockerSandbox]
 
     def join(self, others: Mapping[str, DockerSandbox]) -> None:
@@ -87,6 +89,18 @@ class ComposeSandbox(DockerSandbox):
             raise SandboxBroken(self.id, error.problem) from error
         return _unwrapped(answer.content)
 
+    async def freeze(self) -> None:
+        """See the contract: every service."""
+        await super().freeze()
+        for other in self._others.values():
+            await other.freeze()
+
+    async def thaw(self) -> None:
+        """See the contract: every service."""
+        for other in self._others.values():
+            await other.thaw()
+        await super().thaw()
+
     async def _stop(self) -> None:
         try:
             for other in self._others.values():
@@ -112,8 +126,14 @@ def _unwrapped(content: bytes) -> bytes:
     return bytes(out)
 
 
-async def _program(env: Mapping[str, str]) -> list[str]:
-    """The command that is Compose here; raises `CapabilityMissing`."""
+async def _program(driver: DockerDriver, env: Mapping[str, str]) -> list[str]:
+    """The command that is Compose here, looked for once; raises `CapabilityMissing`."""
+    if not driver.compose_words:
+        driver.compose_words = await _find_program(env)
+    return driver.compose_words
+
+
+async def _find_program(env: Mapping[str, str]) -> list[str]:
     if shutil.which("docker") is not None:
         process = await asyncio.create_subprocess_exec(
             "docker",
@@ -159,7 +179,7 @@ async def composed(
     sandbox_id = f"ta-{secrets.token_hex(6)}"
     tags = driver.new_labels(sandbox_id, root)
     try:
-        await _up(driver.address, spec, root, tags, snapshot)
+        await _up(driver, spec, root, tags, await _image_of(driver, hub, root, tags, snapshot))
         box = await _gather(driver, hub, spec, root, tags)
         try:
             await _await_health(box)
@@ -170,12 +190,28 @@ async def composed(
         await asyncio.shield(_remove(driver.address, sandbox_id))
 
 
-async def _up(address: Address, spec: SandboxSpec, root: Root, tags: dict[str, str], snapshot: Snapshot | None) -> None:
+async def _image_of(
+    driver: DockerDriver, hub: Hub, root: Root, tags: dict[str, str], snapshot: Snapshot | None
+) -> str | None:
+    """The image of a snapshot, for the main service; None without one. Raises `ImageError`."""
+    if snapshot is None or isinstance(snapshot, DockerSnapshot):
+        return None if snapshot is None else snapshot.image
+    if not isinstance(snapshot, SavedSnapshot):
+        raise ImageError("snapshot", "was not made by the docker driver")
     path = Path(str(root.path))
-    image = snapshot.image if isinstance(snapshot, DockerSnapshot) else None
-    document = rewrite(_load(path), spec, service=root.service, tags=tags, source=str(path), image=image)
-    env = _environment(address, spec)
-    program = await _program(env)
+    main = load_composition(path)["services"].get(root.service) or {}
+    base = await inspect_image(hub.engine, str(main.get("image") or "none"))
+    if base is None:
+        raise ImageError(str(path), "does not say which image the snapshot was taken on", hint="prepare it first")
+    own = {**tags, labels.SANDBOX: f"{tags[labels.SANDBOX]}.snapshot"}
+    return (await restore(hub.engine, snapshot, base, address=driver.address, labels=own)).image
+
+
+async def _up(driver: DockerDriver, spec: SandboxSpec, root: Root, tags: dict[str, str], image: str | None) -> None:
+    path = Path(str(root.path))
+    document = rewrite(load_composition(path), spec, service=root.service, tags=tags, source=str(path), image=image)
+    env = _environment(driver.address, spec)
+    program = await _program(driver, env)
     with tempfile.TemporaryDirectory(prefix="termarena-compose-") as folder:
         file = Path(folder) / "compose.yaml"
         file.write_text(yaml.safe_dump(document, sort_keys=True))
@@ -207,24 +243,14 @@ async def _run(command: list[str], env: Mapping[str, str], source: str) -> None:
         raise _up_error(source, said.decode(errors="replace"))
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ImageError(str(path), error.strerror or "cannot be read", hint="check the path") from error
-    except yaml.YAMLError as error:
-        raise ImageError(str(path), f"is not YAML: {error}") from error
-    if not isinstance(document, dict) or not isinstance(document.get("services"), dict):
-        raise ImageError(str(path), "has no services")
-    return document
-
-
 def _up_error(source: str, said: str) -> Exception:
     tail = said.strip()[-TAIL_CHARACTERS:]
     steps = STEP.findall(said)
     last = tail.splitlines()[-1] if tail else "Compose failed without a word"
     if steps and ("non-zero code" in said or "failed to build" in said.lower()):
-        return BuildError(source, last, step=steps[-1], log_tail=tail)
+        return BuildError(
+            source, last, step=steps[-1], log_tail=tail, cause="task" if "non-zero code" in said else None
+        )
     return SandboxStartError(f"{source}: the services did not start: {last}", hint=tail)
 
 
@@ -239,7 +265,9 @@ async def _gather(
     for row in rows:
         service = str(row["Labels"]["com.docker.compose.service"])
         is_main = service == root.service
-        container = Container(hub, str(row["Id"]), sandbox_id, allow_local=driver.allows_local)
+        container = Container(
+            hub, str(row["Id"]), sandbox_id, allow_local=driver.allows_local, has_layers=driver.has_layers
+        )
         image = await inspect_image(hub.engine, str(row["ImageID"]))
         if image is None:
             raise ImageError(str(row["Image"]), "is not on the engine although a service runs it")

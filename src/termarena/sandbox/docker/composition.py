@@ -62,7 +62,9 @@ def _main(body: dict[str, Any], spec: SandboxSpec, *, image: str | None) -> dict
     if image is not None:
         body = {key: value for key, value in body.items() if key != "build"} | {"image": image}
     if not body.get("command") and not body.get("entrypoint"):
-        body |= {"entrypoint": ["/bin/sh", "-c", KEEPER], "stdin_open": True, "user": "0:0"}
+        idle = ["/bin/sh", "-c", KEEPER]
+        own = {"command": idle} if spec.runs_entrypoint and image is None else {"entrypoint": idle, "user": "0:0"}
+        body |= {**own, "stdin_open": True}
     body |= {
         "init": True,
         "hostname": body.get("hostname") or spec.hostname,

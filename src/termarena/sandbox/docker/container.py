@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+import time
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import EngineError, SandboxBroken
-from termarena.sandbox.docker.census import InnerCensus, LocalCensus
+from termarena.core.errors import EngineError, ImageError, SandboxBroken
+from termarena.sandbox.contract import Usage
+from termarena.sandbox.docker.census import Everyone, InnerCensus, LocalCensus
 from termarena.sandbox.docker.execs import Commands
 from termarena.sandbox.docker.files import Files
-from termarena.sandbox.docker.local import find_local
+from termarena.sandbox.docker.local import Seen, find_local, strike
+from termarena.sandbox.docker.near import NearFiles
+from termarena.sandbox.docker.overlay import find_overlay
+from termarena.sandbox.docker.scripts import KEEPER
 
 if TYPE_CHECKING:
     from termarena.sandbox.docker.census import Census
     from termarena.sandbox.docker.hub import Hub
     from termarena.sandbox.docker.local import Local
+    from termarena.sandbox.docker.overlay import Overlay
+    from termarena.sandbox.docker.snapshots import LayerSnapshot, SavedSnapshot
 
 __all__ = ["Container"]
 
 STOP_TIMEOUT_S: Final = 30.0
 GONE: Final = (404, 409)
+AT_ONCE_API: Final = "/v1.41"
+"""Docker 20.10: the first that tells a container's use without measuring over a second."""
+REFUSED: Final = 400
+SETTLE_S: Final = 2.0
+LOOK_AGAIN_S: Final = 0.02
+PAUSE_TRIES: Final = 8
+"""With cgroups of version 1 a container that forks without end can outrun an engine's attempt to freeze it."""
 ROOM: Final = 16
 """Processes beyond the limit that a shell of ours may need when the container is full."""
 
@@ -28,24 +44,33 @@ ROOM: Final = 16
 class Container:
     """It has been created; `attend` begins to follow it."""
 
-    def __init__(self, hub: Hub, container_id: str, name: str, *, allow_local: bool) -> None:
-        """`name` is the sandbox's; without `allow_local` everything goes through the engine, as to a far machine."""
+    def __init__(self, hub: Hub, container_id: str, name: str, *, allow_local: bool, has_layers: bool = False) -> None:
+        """`name` is the sandbox's; without `allow_local` everything goes through the engine, as to a far machine.
+
+        `has_layers`: the engine's change layers can be read from here.
+        """
         self.id = container_id
         self.name = name
         self.hub = hub
         self.engine = hub.engine
         self.local: Local | None = None
+        self.overlay: Overlay | None = None
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.exits: dict[str, asyncio.Future[int]] = {}
         self.oom_kills = 0
         self.oom_word = asyncio.Event()
         self.health_word = asyncio.Event()
         self.commands = Commands(self)
-        self.files = Files(self.engine, container_id, name)
+        self.files: Files = Files(self.engine, container_id, name)
         self.pauses = self.files.pauses
         self.census: Census = InnerCensus(name, self._run_inside, has_keeper=True)
+        self.is_frozen = False
         self._allow_local = allow_local
+        self._has_layers = has_layers
         self._pids_limit = 0
+        self._own_processes = 2
+        self._has_quota = False
+        self._used = Usage()
         hub.listen(container_id, self._hear)
 
     async def attend(self) -> None:
@@ -58,12 +83,31 @@ class Container:
             self.end(f"its container ended at once: {told['State'].get('Error') or told['State'].get('ExitCode')}")
             raise SandboxBroken(self.name, self.ended.result())
         has_keeper = bool(told["HostConfig"].get("Init"))
+        self._own_processes = 2 if has_keeper else 1
         self._pids_limit = int(told["HostConfig"].get("PidsLimit") or 0)
+        self._has_quota = "size" in (told["HostConfig"].get("StorageOpt") or {})
         self.local = find_local(self.id, int(told["State"]["Pid"])) if self._allow_local else None
         if self.local is not None:
             self.census = LocalCensus(self.name, self.local, has_keeper=has_keeper)
+            self.overlay = find_overlay(told) if self._has_layers else None
+            if self.local.has_plain_ids:
+                self.files = NearFiles(self.engine, self.id, self.name, local=self.local)
         else:
             self.census = InnerCensus(self.name, self._run_inside, has_keeper=has_keeper)
+
+    async def fill(self, layer: LayerSnapshot | SavedSnapshot) -> None:
+        """It has not been started: lay a snapshot's changes into it. Raises `ImageError`, `SandboxBroken`."""
+        try:
+            told = (await self.engine.call("GET", f"/containers/{self.id}/json")).json()
+        except EngineError as error:
+            raise SandboxBroken(self.name, error.problem) from error
+        overlay = find_overlay(told)
+        if overlay is None:
+            raise ImageError(f"snapshot of {layer.taken_in}", "cannot be laid into a container of this engine")
+        try:
+            await asyncio.to_thread(_fill, overlay, layer)
+        except (OSError, ValueError) as error:
+            raise ImageError(f"snapshot of {layer.taken_in}", f"cannot be laid into a container: {error}") from error
 
     def _hear(self, event: dict[str, Any]) -> None:
         action = str(event.get("Action", ""))
@@ -107,8 +151,119 @@ class Container:
         with contextlib.suppress(EngineError):
             await self.engine.call("POST", f"/containers/{self.id}/update", json={"PidsLimit": limit})
 
+    async def freeze(self) -> None:
+        """Pause it; raises `SandboxBroken`."""
+        if self.is_frozen:
+            return
+        self.is_frozen = True
+        for left in reversed(range(PAUSE_TRIES)):
+            try:
+                await self._ask_to("pause")
+            except SandboxBroken:
+                if left == 0 or self.ended.done():
+                    self.is_frozen = False
+                    raise
+            else:
+                return
+
+    async def thaw(self) -> None:
+        """Let it go on; raises `SandboxBroken`."""
+        if self.is_frozen:
+            await self._ask_to("unpause")
+            self.is_frozen = False
+
+    async def _ask_to(self, action: str) -> None:
+        try:
+            await self.engine.call("POST", f"/containers/{self.id}/{action}")
+        except EngineError as error:
+            raise SandboxBroken(self.name, error.problem) from error
+
+    async def living(self) -> list[Seen]:
+        """Its processes; from afar, those of a frozen container are numbered as the engine's machine does."""
+        if self.is_frozen and self.local is None:
+            seen = (await self._seen_by_engine())[self._own_processes :]
+            return [one for one in seen if one.state not in ("Z", "X")]
+        return await self.census.living()
+
+    async def _seen_by_engine(self) -> list[Seen]:
+        """Every process, process 1 first, as the engine's machine numbers and shows them."""
+        query = {"ps_args": "-o pid,ppid,sid,uid,stat,args"}
+        try:
+            told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
+        except EngineError as error:
+            raise SandboxBroken(self.name, error.problem) from error
+        return sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
+
+    async def kill_all(self) -> int:
+        """End every process; a frozen one does not run again before that. How many there were."""
+        if not self.is_frozen:
+            return await self.census.kill(Everyone())
+        if self.local is None:
+            await self.thaw()
+            return await self.census.kill(Everyone())
+        # The engine's freezer may be one in which a signal waits for the end of the frost.
+        frozen = [one.host_pid for one in await self.census.living()]
+        strike(frozen, signal.SIGKILL)
+        await self.thaw()
+        await self.census.kill(Everyone())
+        return len(frozen)
+
+    async def quiet(self) -> None:
+        """Every other process has been ended: hold one that is not our idle command, since it would end the container.
+
+        Such is the process of an image's entrypoint, or of a compose service, that does its own work.
+        """
+        if not await self._is_idle():
+            await self.freeze()
+
+    async def _is_idle(self) -> bool:
+        """Whether its first process is our idle command."""
+        seen = self.local.processes() if self.local is not None else await self._seen_by_engine()
+        own = seen[1 : self._own_processes]
+        return bool(own) and all(" ".join(one.argv) == f"/bin/sh -c {KEEPER}" for one in own)
+
+    async def settle(self) -> None:
+        """Wait until the image's entrypoint has come to our idle command; not long, since it may never want to.
+
+        Raises `SandboxBroken` when the container ends instead.
+        """
+        give_up = time.monotonic() + SETTLE_S
+        while time.monotonic() < give_up and not await self._is_idle():
+            await asyncio.wait({self.ended}, timeout=LOOK_AGAIN_S)
+            if self.ended.done():
+                raise SandboxBroken(self.name, self.ended.result())
+
+    async def usage(self) -> Usage:
+        """What it has used; of one that has ended, what was known last."""
+        if self.local is not None:
+            self._take(self.local.usage(has_quota=self._has_quota))
+        elif not self.ended.done():
+            with contextlib.suppress(EngineError):
+                self._take(_from_stats(await self._stats(), oom_kills=self.oom_kills))
+        return self._used
+
+    async def _stats(self) -> dict[str, Any]:
+        """What the engine counts; one that cannot tell at once measures for a second or two."""
+        asked = ("GET", f"/containers/{self.id}/stats")
+        query = {"stream": False, "one-shot": True}
+        try:
+            answer = await self.engine.call(*asked, query=query, api=AT_ONCE_API)
+        except EngineError as error:
+            if error.status != REFUSED:
+                raise
+            answer = await self.engine.call(*asked, query=query)
+        told: dict[str, Any] = answer.json()
+        return told
+
+    def _take(self, found: Usage) -> None:
+        """Keep what is known already: the counters go with the container."""
+        news = {name: value for name, value in asdict(found).items() if value is not None}
+        self._used = replace(self._used, **news)
+
     async def stop(self) -> None:
         """Kill and remove it, without waiting for anything to obey; safe to call again."""
+        if self.local is not None:
+            await self.usage()
         self.end("it has been stopped")
         try:
             await asyncio.wait_for(self._remove(), STOP_TIMEOUT_S)
@@ -124,3 +279,32 @@ class Container:
         except EngineError as error:
             if error.status not in GONE:
                 raise SandboxBroken(self.name, f"could not be removed: {error.problem}") from error
+
+
+def _fill(overlay: Overlay, layer: LayerSnapshot | SavedSnapshot) -> None:
+    with layer.open() as archive:
+        overlay.fill(archive)
+    if layer.entries is None:
+        layer.entries = overlay.changes()
+
+
+def _from_ps(row: list[str]) -> Seen:
+    """A line of `ps` on the engine's machine: the columns that `living` asks for."""
+    pid, parent, session, uid, state, words = row
+    threads = 2 if "l" in state else 1  # its letter for a process of several
+    return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, threads, tuple(words.split()))
+
+
+def _from_stats(told: dict[str, Any], *, oom_kills: int) -> Usage:
+    """What an engine tells of a container's use; it counts no refused processes and no disk."""
+    cpu = told.get("cpu_stats") or {}
+    throttling = cpu.get("throttling_data") or {}
+    total = (cpu.get("cpu_usage") or {}).get("total_usage")
+    throttled = throttling.get("throttled_time")
+    return Usage(
+        cpu_s=None if total is None else total / 1e9,
+        memory_peak_bytes=(told.get("memory_stats") or {}).get("max_usage"),
+        oom_kills=oom_kills,
+        cpu_throttled_s=None if throttled is None else throttled / 1e9,
+        cpu_throttled_periods=throttling.get("throttled_periods"),
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.core.errors import (
@@ -14,7 +16,7 @@ from termarena.core.errors import (
     SandboxBroken,
     SandboxStartError,
 )
-from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
+from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.docker import abilities, labels
 from termarena.sandbox.docker.address import Address, find_address
 from termarena.sandbox.docker.box import DockerSandbox, Origin
@@ -22,9 +24,10 @@ from termarena.sandbox.docker.changes import Rows
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.hub import Hub
 from termarena.sandbox.docker.images import ImageStore, inspect_image
+from termarena.sandbox.docker.pinning import own_user, pin_composition
 from termarena.sandbox.docker.reaper import Reaper
 from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
-from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, load_snapshot, restore
+from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, SavedSnapshot, load_snapshot, restore
 from termarena.sandbox.docker.sweeping import containers_with, remove_all_with
 from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import Root, SandboxSpec
@@ -32,7 +35,6 @@ from termarena.sandbox.state import default_home
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from termarena.sandbox.docker.images import Image
     from termarena.sandbox.spec import Limits
@@ -73,6 +75,7 @@ class DockerDriver:
         self._hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
         self._opening: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         self._abilities: abilities.Abilities | None = None
+        self.compose_words: list[str] = []
 
     @property
     def name(self) -> str:
@@ -90,6 +93,11 @@ class DockerDriver:
     def allows_local(self) -> bool:
         """Whether containers of this machine are touched through the kernel."""
         return self._allow_local
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether the change layers of containers can be read from here."""
+        return self._found.has_layers
 
     @property
     def reaper_pid(self) -> int | None:
@@ -174,13 +182,14 @@ class DockerDriver:
 
     # Starting.
 
-    def start(self, what: SandboxSpec | Snapshot) -> AbstractAsyncContextManager[DockerSandbox]:
+    def start(
+        self, what: SandboxSpec | Snapshot, *, spec: SandboxSpec | None = None
+    ) -> AbstractAsyncContextManager[DockerSandbox]:
         """See the contract."""
-        return self._start(what)
+        return self._start(what, spec_for(what, spec))
 
     @asynccontextmanager
-    async def _start(self, what: SandboxSpec | Snapshot) -> AsyncIterator[DockerSandbox]:
-        spec = what if isinstance(what, SandboxSpec) else what.spec
+    async def _start(self, what: SandboxSpec | Snapshot, spec: SandboxSpec) -> AsyncIterator[DockerSandbox]:
         root = await asyncio.to_thread(self._check, spec)
         async with self.hub() as hub:
             if root.kind == "compose":
@@ -194,8 +203,10 @@ class DockerDriver:
                 ):
                     yield main
                 return
-            base = await self._prepare(hub, root)
-            box = await self._make(hub, spec, await self._origin(hub, spec, base, what))
+            base = (await self._store.prepare(hub.engine, root)).image
+            has_entrypoint = spec.runs_entrypoint and bool(base.entrypoint) and isinstance(what, SandboxSpec)
+            spec = spec.model_copy(update={"runs_entrypoint": has_entrypoint})
+            box = await self._make_patiently(hub, spec, await self._origin(hub, spec, base, what))
             try:
                 async with self._timed(box, spec.limits), self._networked(box, spec):
                     yield box
@@ -224,8 +235,19 @@ class DockerDriver:
                 self._opening.pop(loop, None)
                 await asyncio.shield(held.close())
 
-    async def _prepare(self, hub: Hub, root: Root) -> Image:
-        return await self._store.prepare(hub.engine, root)
+    async def prepare(self, spec: SandboxSpec) -> Prepared:
+        """See the contract; the user is the image's own unless the spec names one."""
+        root = await asyncio.to_thread(self._check, spec)
+        try:
+            async with self.hub() as hub:
+                if root.kind == "compose":
+                    return await pin_composition(hub.engine, self._store, spec, home=Path(self._harness.home))
+                ready = await self._store.prepare(hub.engine, root)
+        except EngineError as error:
+            raise _start_error(error) from error
+        image = ready.image
+        pinned = spec.model_copy(update={"root": Root(kind="image", image=image.id), "user": own_user(spec, image)})
+        return Prepared(pinned, image.digest, image.id, was_cached=ready.was_there)
 
     def new_labels(self, sandbox_id: str, root: Root) -> dict[str, str]:
         """For everything of one sandbox."""
@@ -233,29 +255,46 @@ class DockerDriver:
 
     async def _origin(self, hub: Hub, spec: SandboxSpec, base: Image, what: SandboxSpec | Snapshot) -> Origin:
         tags = self.new_labels(f"ta-{secrets.token_hex(6)}", spec.root)
+        plain = Origin(base, base, Rows({}), tags, self.address, scratch=Path(self._harness.home))
         if isinstance(what, SandboxSpec):
-            return Origin(base, base, Rows({}), tags, self.address)
-        if isinstance(what, SavedSnapshot):
-            what = await restore(hub.engine, what, base, address=self.address, labels=tags)
-        if not isinstance(what, DockerSnapshot):
+            return plain
+        if not isinstance(what, DockerSnapshot | LayerSnapshot | SavedSnapshot):
             raise ImageError("snapshot", "was not made by the docker driver")
         if what.base_digest != base.digest:
-            hint = "start it on the engine and image it was taken on"
-            raise ImageError(f"snapshot of {what.taken_in}", "was taken on another image", hint=hint)
+            hint = "start it on an engine that has the image it was taken on"
+            raise ImageError(f"snapshot of {what.taken_in}", "was taken on another image than the one here", hint=hint)
+        if isinstance(what, LayerSnapshot) or (isinstance(what, SavedSnapshot) and self._found.has_layers):
+            return replace(plain, layer=what)
+        if isinstance(what, SavedSnapshot):
+            what = await restore(hub.engine, what, base, address=self.address, labels=tags)
         image = await inspect_image(hub.engine, what.image)
         if image is None:
             raise ImageError(f"snapshot of {what.taken_in}", "has been closed, or its engine has dropped it")
-        return Origin(image, base, what.rows, tags, self.address)
+        return replace(plain, image=image, rows=what.rows)
+
+    async def _make_patiently(self, hub: Hub, spec: SandboxSpec, origin: Origin) -> DockerSandbox:
+        """One whose entrypoint does not run the words it is given is started without it."""
+        try:
+            return await self._make(hub, spec, origin)
+        except SandboxStartError as error:
+            if not spec.runs_entrypoint:
+                raise
+            self._store.say(f"{origin.image.name}: its ENTRYPOINT does not keep a container alive, left out: {error}")
+        return await self._make(hub, spec.model_copy(update={"runs_entrypoint": False}), origin)
 
     async def _make(self, hub: Hub, spec: SandboxSpec, origin: Origin) -> DockerSandbox:
         """A ready sandbox, or nothing left of it."""
         sandbox_id = origin.labels[labels.SANDBOX]
         made = await self._create(hub, spec, origin)
-        container = Container(hub, made, sandbox_id, allow_local=self._allow_local)
+        container = Container(hub, made, sandbox_id, allow_local=self._allow_local, has_layers=self._found.has_layers)
         box = DockerSandbox(sandbox_id, spec, container, origin)
         try:
+            if origin.layer is not None:
+                await container.fill(origin.layer)
             await hub.engine.call("POST", f"/containers/{made}/start")
             await container.attend()
+            if spec.runs_entrypoint:
+                await container.settle()
             if spec.workdir is not None:
                 who = await box.identity(None)
                 await container.files.make_folder(spec.workdir, owner=(who.uid, who.gid))
@@ -270,13 +309,10 @@ class DockerDriver:
         wanted: dict[str, Any] = {
             "Image": origin.image.id,
             "Hostname": spec.hostname,
-            "Entrypoint": ["/bin/sh", "-c", KEEPER],
-            "Cmd": [],
-            "User": "0:0",
-            "WorkingDir": "/",
             "OpenStdin": True,
             "Labels": dict(origin.labels),
             "HostConfig": host_config(spec.limits, network=self._found.network_of(spec.network.mode)),
+            **_first_process(spec),
         }
         if self._found.has_disk_limit:
             wanted["HostConfig"]["StorageOpt"] = {"size": str(spec.limits.disk_bytes)}
@@ -314,6 +350,14 @@ class DockerDriver:
         async with Proxy(spec.network).serve(local.listen(PROXY_PORT)):
             box.add_environment(Proxy.environment(PROXY_PORT))
             yield
+
+
+def _first_process(spec: SandboxSpec) -> dict[str, Any]:
+    """What the container runs: our idle command as root, or as the words of the image's entrypoint and as its user."""
+    idle = ["/bin/sh", "-c", KEEPER]
+    if spec.runs_entrypoint:
+        return {"Cmd": idle, "Env": [f"{name}={value}" for name, value in spec.env.items()]}
+    return {"Entrypoint": idle, "Cmd": [], "User": "0:0", "WorkingDir": "/"}
 
 
 def host_config(limits: Limits, *, network: str) -> dict[str, Any]:

@@ -129,4 +129,4 @@ class Ending:
 
 
 def _total(channels: dict[int, Channel]) -> int:
-    return sum(channel.total_bytes for channel in channels.values())
+    return sum(channel.kept.total_bytes for channel in channels.values())

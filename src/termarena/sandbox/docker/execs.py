@@ -199,13 +199,15 @@ class Commands:
 
     # Running.
 
-    async def run(self, order: Order, *, stdin: bytes, timeout_s: float | None, keep_bytes: int) -> ExecResult:
+    async def run(
+        self, order: Order, *, stdin: bytes, timeout_s: float | None, keep_bytes: int, tail_bytes: int = 0
+    ) -> ExecResult:
         """Run to the end of the command's own process; see the contract's `exec`."""
         container = self._container
         oom_before, words_before = container.local.oom_kills() if container.local else None, container.oom_kills
         container.oom_word.clear()
         running = await self.begin(order, tty=False)
-        channels = {1: Channel(keep_bytes), 2: Channel(keep_bytes)}
+        channels = {number: Channel(keep_bytes, tail_bytes) for number in (1, 2)}
         channels[2].feed(running.first)
         if running.end_mark is not None:
             for channel in channels.values():
@@ -227,13 +229,16 @@ class Commands:
             container.exits.pop(running.exec_id, None)
         self._keep_draining(reading, running.stream, running.leftover)
         killed = await self._memory_killed(status, oom_before, words_before)
+        stdout, stderr = channels[1].kept, channels[2].kept
         return ExecResult(
             exit_status=TIMEOUT_STATUS if timed_out else status.code,
             signal=status.signal,
-            stdout=channels[1].kept(),
-            stderr=channels[2].kept(),
-            stdout_bytes=channels[1].total_bytes,
-            stderr_bytes=channels[2].total_bytes,
+            stdout=stdout.first(),
+            stderr=stderr.first(),
+            stdout_bytes=stdout.total_bytes,
+            stderr_bytes=stderr.total_bytes,
+            stdout_tail=stdout.last(),
+            stderr_tail=stderr.last(),
             duration_s=time.monotonic() - running.started,
             timed_out=timed_out,
             oom_killed=killed,
@@ -331,9 +336,10 @@ class Commands:
                 await asyncio.shield(stream.close())
         finally:
             self._container.exits.pop(exec_id, None)
-        if channels[1].total_bytes == 0 and b"OCI runtime" in channels[2].kept():
-            raise self._refusal(channels[2].kept().decode(errors="replace"))
-        return channels[1].kept()
+        said, complaint = channels[1].kept, channels[2].kept.first()
+        if said.total_bytes == 0 and b"OCI runtime" in complaint:
+            raise self._refusal(complaint.decode(errors="replace"))
+        return said.first()
 
 
 async def _pieces(stream: Stream, *, tty: bool) -> AsyncIterator[bytes]:

@@ -15,7 +15,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import EngineError, ImageError
 from termarena.sandbox.docker.archives import Packing, from_thread, pack
-from termarena.sandbox.docker.build import build_image
+from termarena.sandbox.docker.blame import blame_for_pull, pull_query
+from termarena.sandbox.docker.build import Built, Recipe, build_image
 from termarena.sandbox.docker.client import LONG_S, Request
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.docker.client import Engine
     from termarena.sandbox.spec import Root
 
-__all__ = ["Image", "ImageStore", "inspect_image"]
+__all__ = ["Image", "ImageStore", "Ready", "inspect_image"]
 
 ROOTS: Final = "termarena/root"
 NOT_FOUND: Final = 404
@@ -41,6 +42,9 @@ class Image:
     env: dict[str, str]
     workdir: str
     architecture: str
+    user: str = ""
+    """Whom its commands run as; empty for root."""
+    entrypoint: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -64,7 +68,17 @@ async def inspect_image(engine: Engine, name: str) -> Image | None:
         env=dict(pair.partition("=")[::2] for pair in config.get("Env") or ()),
         workdir=str(config.get("WorkingDir") or ""),
         architecture=str(told.get("Architecture") or "amd64"),
+        user=str(config.get("User") or ""),
+        entrypoint=tuple(config.get("Entrypoint") or ()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An image that was prepared."""
+
+    image: Image
+    was_there: bool
 
 
 class ImageStore:
@@ -75,73 +89,78 @@ class ImageStore:
         self._on_log = on_log
         self._locks: dict[object, asyncio.Lock] = {}
 
-    async def prepare(self, engine: Engine, root: Root) -> Image:
+    async def prepare(self, engine: Engine, root: Root) -> Ready:
         """Raises `ImageError` for what cannot be used, `BuildError` for what does not build."""
         # Fifty sandboxes that start together import or build once; locks belong to one loop.
         lock = self._locks.setdefault((asyncio.get_running_loop(), root), asyncio.Lock())
         async with lock:
             if root.kind == "image":
-                return await self._named(engine, str(root.image))
+                return await self.named(engine, str(root.image))
             path = Path(str(root.path))
             if root.kind == "dockerfile":
-                name = await build_image(engine, path, dockerfile=root.dockerfile, on_log=self._on_log)
-            elif root.kind == "folder":
-                name = await self._folder(engine, path)
-            else:
-                name = await self._archive(engine, path)
-            image = await inspect_image(engine, name)
-        if image is None:
-            raise ImageError(name, "is not there although it was just made")
-        return image
+                return await self.built(engine, path, Recipe(root.dockerfile))
+            made = await (self._folder(engine, path) if root.kind == "folder" else self._archive(engine, path))
+            return await self._ready(engine, made)
 
-    async def _named(self, engine: Engine, name: str) -> Image:
+    async def built(self, engine: Engine, context: Path, recipe: Recipe) -> Ready:
+        """The image of a Dockerfile; raises `ImageError`, `BuildError`."""
+        return await self._ready(engine, await build_image(engine, context, recipe=recipe, on_log=self._on_log))
+
+    async def _ready(self, engine: Engine, made: Built) -> Ready:
+        image = await inspect_image(engine, made.name)
+        if image is None:
+            raise ImageError(made.name, "is not there although it was just made", cause="infra")
+        return Ready(image, made.was_there)
+
+    async def named(self, engine: Engine, name: str) -> Ready:
+        """An image by its name, pulled if need be; raises `ImageError`."""
         found = await inspect_image(engine, name)
         if found is not None:
-            return found
+            return Ready(found, was_there=True)
         await self._pull(engine, name)
-        found = await inspect_image(engine, name)
-        if found is None:
-            raise ImageError(name, "was pulled, but the engine does not have it")
-        return found
+        return await self._ready(engine, Built(name, was_there=False))
 
     async def _pull(self, engine: Engine, name: str) -> None:
         hint = "check the name; for a private registry `docker login`; without network, `docker load` the image first"
-        reference = name if "@" in name or ":" in name.rpartition("/")[2] else f"{name}:latest"
-        request = Request(
-            "POST", "/images/create", {"fromImage": reference}, headers=_credentials(name), patience_s=LONG_S
-        )
+        request = Request("POST", "/images/create", pull_query(name), headers=_credentials(name), patience_s=LONG_S)
         try:
             async with engine.open(request) as body:
                 async for message in body.lines():
                     if "error" in message:
-                        raise ImageError(name, f"cannot be pulled: {message['error']}", hint=hint)
+                        raise ImageError(name, f"cannot be pulled: {message['error']}", hint=hint, cause="infra")
                     self._log(message)
         except EngineError as error:
-            raise ImageError(name, f"is not on the engine and cannot be pulled: {error.problem}", hint=hint) from error
+            problem = f"is not on the engine and cannot be pulled: {error.problem}"
+            raise ImageError(name, problem, hint=hint, cause=blame_for_pull(error.status)) from error
+
+    def say(self, line: str) -> None:
+        """A line for whoever listens to pulls and builds."""
+        if self._on_log is not None:
+            self._on_log(line)
 
     def _log(self, message: dict[str, Any]) -> None:
-        if self._on_log is not None:
-            words = [str(message.get(key, "")) for key in ("id", "status", "progress")]
-            self._on_log(" ".join(word for word in words if word))
+        words = [str(message.get(key, "")) for key in ("id", "status", "progress")]
+        self.say(" ".join(word for word in words if word))
 
-    async def _folder(self, engine: Engine, path: Path) -> str:
+    async def _folder(self, engine: Engine, path: Path) -> Built:
         _check_folder(path)
         digest = await asyncio.to_thread(_folder_digest, path)
         name = f"{ROOTS}:{digest}"
-        if await inspect_image(engine, name) is None:
-            await self._import(engine, name, path, lambda out: pack(path, out, Packing()))
-        return name
+        if await inspect_image(engine, name) is not None:
+            return Built(name, was_there=True)
+        await self._import(engine, name, path, lambda out: pack(path, out, Packing()))
+        return Built(name, was_there=False)
 
-    async def _archive(self, engine: Engine, path: Path) -> str:
+    async def _archive(self, engine: Engine, path: Path) -> Built:
         digest, is_image = await asyncio.to_thread(_look_at_archive, path)
         name = f"{ROOTS}:{digest}"
         if await inspect_image(engine, name) is not None:
-            return name
+            return Built(name, was_there=True)
         if is_image:
             await self._load(engine, name, path)
         else:
             await self._import(engine, name, path, lambda out: _copy(path, out))
-        return name
+        return Built(name, was_there=False)
 
     async def _import(self, engine: Engine, name: str, path: Path, produce: Callable[[IO[bytes]], None]) -> None:
         repository, _, tag = name.rpartition(":")

@@ -9,20 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import select
 import socket
 import struct
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxStartError
+from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies, oom_kills, read_usage, room_of
 
 if TYPE_CHECKING:
     import signal
+
+    from termarena.sandbox.contract import Usage
 
 __all__ = ["Local", "Seen", "Sighting", "find_local", "wait_status"]
 
@@ -70,11 +74,11 @@ class Sighting:
 class Local:
     """The processes, counters and network of one container."""
 
-    def __init__(self, host_pid: int) -> None:
+    def __init__(self, host_pid: int, container: str) -> None:
         """`host_pid` is the container's process 1 as this machine numbers it."""
         self.host_pid = host_pid
         self._namespace = os.readlink(f"/proc/{host_pid}/ns/pid")  # noqa: PTH115 - a name of the kernel, not a path
-        self._oom_file, self._oom_key = _oom_file(host_pid)
+        self._groups = _groups(host_pid, container)
 
     def processes(self) -> list[Seen]:
         """Every process in the container's pid namespace, process 1 and zombies too, sorted by number."""
@@ -100,6 +104,24 @@ class Local:
         known.update(one.host_pid for one in found if not one.is_living)
         return Sighting(sorted(found, key=lambda seen: seen.pid), is_whole)
 
+    @property
+    def has_plain_ids(self) -> bool:
+        """Whether the container's users have the same numbers on this machine."""
+        try:
+            rows = Path(f"/proc/{self.host_pid}/uid_map").read_text().split()
+        except OSError:
+            return False
+        return rows[:2] == ["0", "0"]
+
+    def open_root(self) -> int:
+        """The root folder of process 1, which is the container's; raises `OSError` when that has ended."""
+        fd = os.open(f"/proc/{self.host_pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Asked for after it was opened: the number may have been given to another process.
+        if os.readlink(f"/proc/{self.host_pid}/ns/pid") == self._namespace:  # noqa: PTH115 - a name of the kernel
+            return fd
+        os.close(fd)
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+
     def is_ending(self) -> bool:
         """Whether process 1 is about to end, or has: then every process of the container is killed."""
         try:
@@ -114,13 +136,15 @@ class Local:
 
     def oom_kills(self) -> int | None:
         """How many processes the memory limit has killed; None where the counter cannot be found."""
-        if self._oom_file is None:
-            return None
-        with contextlib.suppress(OSError, ValueError):
-            for line in self._oom_file.read_text().splitlines():
-                if line.startswith(self._oom_key + " "):
-                    return int(line.split()[1])
-        return None
+        return oom_kills(self._groups)
+
+    def usage(self, *, has_quota: bool) -> Usage:
+        """What its control groups have counted; without a quota, whether the engine's disk is full."""
+        room = None
+        with contextlib.suppress(OSError):
+            room = room_of(os.statvfs(f"/proc/{self.host_pid}/root"))
+        used = read_usage(self._groups, room=room)
+        return used if has_quota else replace(used, disk_bytes=None)
 
     def listen(self, port: int) -> socket.socket:
         """A socket that listens on the container's own loopback, for this process to accept from."""
@@ -141,7 +165,7 @@ def find_local(container: str, host_pid: int) -> Local | None:
     try:
         if container not in Path(f"/proc/{host_pid}/cgroup").read_text():
             return None
-        return Local(host_pid)
+        return Local(host_pid, container)
     except OSError:
         return None
 
@@ -178,18 +202,16 @@ def _inner(host_pid: int) -> int:
     return 0
 
 
-def _oom_file(host_pid: int) -> tuple[Path | None, str]:
-    for line in Path(f"/proc/{host_pid}/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "memory":
-            file = Path("/sys/fs/cgroup/memory" + path) / "memory.oom_control"
-        elif not controllers:
-            file = Path("/sys/fs/cgroup" + path) / "memory.events"
-        else:
-            continue
-        if file.exists():
-            return file, "oom_kill"
-    return None, ""
+def _groups(host_pid: int, container: str) -> dict[str, Path]:
+    """Controller → the container's own group; a hierarchy in which it has none is left out."""
+    mounted = hierarchies(Path("/proc/self/mountinfo"))
+    groups = groups_in(Path(f"/proc/{host_pid}/cgroup"))
+    found = {
+        name: mounted[name] / path.lstrip("/") for name, path in groups.items() if name in mounted and container in path
+    }
+    if UNIFIED in found:
+        found = {**dict.fromkeys(("memory", "pids", "cpu"), found[UNIFIED]), **found}
+    return found
 
 
 def _listen_inside(host_pid: int, port: int, made: list[socket.socket | OSError]) -> None:

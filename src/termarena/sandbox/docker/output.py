@@ -1,4 +1,4 @@
-"""What a command writes, out of the engine's multiplexed stream: the first bytes kept, all counted."""
+"""What a command writes, out of the engine's multiplexed stream: the first bytes and the last kept, all counted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import contextlib
 import os
 import secrets
 from typing import TYPE_CHECKING, Final
+
+from termarena.sandbox.kept import Kept
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,11 +44,9 @@ async def frames(stream: Stream) -> AsyncIterator[tuple[int, bytes]]:
 class Channel:
     """One of the two outputs."""
 
-    def __init__(self, keep_bytes: int) -> None:
-        """Keeps so many bytes."""
-        self.total_bytes = 0
-        self._room = keep_bytes
-        self._kept: list[bytes] = []
+    def __init__(self, keep_bytes: int, tail_bytes: int = 0) -> None:
+        """Keeps so many of the first bytes, and of the last."""
+        self.kept = Kept(keep_bytes, tail_bytes)
         self._mark = b""
         self._held = b""
         self.ended = asyncio.Event()
@@ -62,31 +62,21 @@ class Channel:
         window = self._held + content
         at = window.find(self._mark) if self._mark else -1
         if at >= 0:
-            self._take(window[:at])
+            self.kept.take(window[:at])
             self._held = b""
             self.ended.set()
             return
         # The mark may come in two pieces.
         edge = max(len(window) - len(self._mark) + 1, 0) if self._mark else len(window)
-        self._take(window[:edge])
+        self.kept.take(window[:edge])
         self._held = window[edge:]
 
     def finish(self) -> None:
         """The stream itself has ended."""
         if not self.ended.is_set():
-            self._take(self._held)
+            self.kept.take(self._held)
             self._held = b""
             self.ended.set()
-
-    def _take(self, content: bytes) -> None:
-        self.total_bytes += len(content)
-        if self._room > 0:
-            self._kept.append(content[: self._room])
-            self._room -= len(content)
-
-    def kept(self) -> bytes:
-        """The first bytes."""
-        return b"".join(self._kept)
 
 
 class EndMark:

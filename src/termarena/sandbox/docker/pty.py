@@ -43,6 +43,7 @@ class DockerPty:
         os.set_blocking(self._master_fd, False)
         os.set_blocking(self._slave_fd, False)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._carrying: set[asyncio.Task[None]] = set()
         self._resizing: set[asyncio.Task[None]] = set()
         self._ending: asyncio.Task[ExecResult] | None = None
         self._words_before = container.oom_kills
@@ -51,9 +52,9 @@ class DockerPty:
         """Give the terminal its size and let the command begin."""
         await self._resize(cols, rows)
         self._ending = asyncio.create_task(self._end())
-        self._spawn(self._show())
+        self._spawn(self._show(), self._carrying)
         await self._running.stream.send(b"\n")
-        self._spawn(self._type())
+        self._spawn(self._type(), self._carrying)
 
     def _spawn(self, job: Coroutine[Any, Any, None], *groups: set[asyncio.Task[None]]) -> None:
         task = asyncio.create_task(job)
@@ -93,11 +94,21 @@ class DockerPty:
                 await self._running.stream.send(typed)
 
     def _close_slave(self) -> None:
-        if self._slave_fd >= 0:
-            with contextlib.suppress(ValueError, OSError):
-                asyncio.get_running_loop().remove_reader(self._slave_fd)
-            os.close(self._slave_fd)
-            self._slave_fd = -1
+        """Close our side once nobody waits on it: the number may be somebody else's the moment after."""
+        fd, self._slave_fd = self._slave_fd, -1
+        others = {task for task in self._carrying if task is not asyncio.current_task()}
+
+        def leave(task: asyncio.Task[None]) -> None:
+            others.discard(task)
+            if not others:
+                os.close(fd)
+
+        if fd >= 0 and not others:
+            os.close(fd)
+        elif fd >= 0:
+            for task in tuple(others):
+                task.cancel()
+                task.add_done_callback(leave)
 
     @property
     def master_fd(self) -> int:

@@ -13,9 +13,11 @@ import io
 import json
 import os
 import secrets
+import shutil
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -33,16 +35,16 @@ from termarena.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
 
     from termarena.sandbox.docker.address import Address
 
-__all__ = ["DockerSnapshot", "SavedSnapshot", "container_of", "load_snapshot", "restore"]
+__all__ = ["DockerSnapshot", "Entries", "LayerSnapshot", "SavedSnapshot", "container_of", "load_snapshot", "restore"]
 
 REPOSITORY: Final = "termarena/snapshot"
 PREFIX: Final = "0.0"
 WHITEOUT: Final = ".wh."
 OPAQUE_FILE: Final = ".wh..wh..opq"
+Entries = tuple[dict[str, Any], ...]
 
 
 @dataclass(slots=True)
@@ -74,18 +76,9 @@ class DockerSnapshot:
             await engine.close()
 
     async def _save(self, files: Files, path: Path) -> None:
-        about = {
-            "format": FORMAT,
-            "driver": "docker",
-            "base_digest": self.base_digest,
-            "base_layers": self.base.layers,
-            "layers": 1,
-            "spec": self.spec.model_dump(mode="json"),
-        }
         out = tempfile.NamedTemporaryFile(dir=path.parent, delete=False)  # noqa: SIM115 - renamed or removed below
         try:
-            body = json.dumps(about, indent=1, sort_keys=True).encode()
-            out.write(_file(HEADER_NAME, len(body)) + body + bytes(-len(body) % tar.BLOCK))
+            out.write(_header(self.spec, self.base))
             for place, is_whole in plan_rows(self.rows):
                 await _append(files, place, out, is_whole=is_whole)
             out.write(end_of_archive())
@@ -100,6 +93,64 @@ class DockerSnapshot:
         """Remove the image; one that a fork still uses goes with its driver."""
         with contextlib.suppress(EngineError):
             ask(self.address, "DELETE", f"/images/{self.image}")
+
+
+class LayerSnapshot:
+    """See `termarena.sandbox.contract.Snapshot`; the change layer itself, packed in an unnamed file."""
+
+    def __init__(self, spec: SandboxSpec, base: Image, layer: IO[bytes], *, taken_in: str, entries: Entries) -> None:
+        """Takes over the file; `entries` are the changes since the base."""
+        self.spec = spec
+        self.base = base
+        self.taken_in = taken_in
+        self.entries = entries
+        self._layer: IO[bytes] | None = layer
+
+    @property
+    def base_digest(self) -> str:
+        """What the root file system was."""
+        return self.base.digest
+
+    def open(self) -> IO[bytes]:
+        """The layer from its beginning, in a file of its own position; raises `ImageError` when it has been closed."""
+        if self._layer is None:
+            raise ImageError(f"snapshot of {self.taken_in}", "has been closed")
+        return Path(f"/proc/self/fd/{self._layer.fileno()}").open("rb", 1 << 18)
+
+    async def save(self, path: Path) -> None:
+        """See the contract."""
+        await asyncio.to_thread(self._save, path)
+
+    def _save(self, path: Path) -> None:
+        body = _header(self.spec, self.base)
+        with self.open() as layer, tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as out:
+            try:
+                out.write(body)
+                shutil.copyfileobj(layer, out, 1 << 20)
+                out.flush()
+                Path(out.name).replace(path)
+            except BaseException:
+                Path(out.name).unlink(missing_ok=True)
+                raise
+
+    def close(self) -> None:
+        """Give back the file."""
+        if self._layer is not None:
+            self._layer.close()
+            self._layer = None
+
+
+def _header(spec: SandboxSpec, base: Image) -> bytes:
+    about = {
+        "format": FORMAT,
+        "driver": "docker",
+        "base_digest": base.digest,
+        "base_layers": base.layers,
+        "layers": 1,
+        "spec": spec.model_dump(mode="json"),
+    }
+    body = json.dumps(about, indent=1, sort_keys=True).encode()
+    return _file(HEADER_NAME, len(body)) + body + bytes(-len(body) % tar.BLOCK)
 
 
 @asynccontextmanager
@@ -150,6 +201,22 @@ class SavedSnapshot:
     base_digest: str
     base_layers: tuple[str, ...]
     restored: DockerSnapshot | None = None
+    entries: Entries | None = None
+    """The changes since the base, once it has been started where layers can be read."""
+
+    @property
+    def taken_in(self) -> str:
+        """Where it comes from."""
+        return str(self.path)
+
+    def open(self) -> IO[bytes]:
+        """The layer from its beginning; raises `ImageError` when the file has gone."""
+        try:
+            file = self.path.open("rb", 1 << 18)
+            read_header(file)
+        except (OSError, ValueError) as error:
+            raise ImageError(str(self.path), f"cannot be read any more: {error}") from error
+        return file
 
     async def save(self, path: Path) -> None:
         """Copy the file."""

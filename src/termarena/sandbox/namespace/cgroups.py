@@ -2,17 +2,25 @@
 
 Process 1 of a sandbox stays outside. Each command joins by writing to descriptors that the harness opened: the kernel
 checks the permission of whoever opened them.
+
+Beside the hierarchies of version 1 there is often an empty one of version 2. It counts processor time and freezes, also
+what is then to be killed, which the freezer of version 1 cannot. Joining it by writing would cost 9 ms, so commands are
+born in it: process 1 is in a group of its own and forks into one below, which is why both belong to the sandbox's root.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies, oom_kills, read_usage
+
 if TYPE_CHECKING:
+    from termarena.sandbox.contract import Usage
     from termarena.sandbox.spec import Limits
 
 __all__ = ["Cgroup", "CgroupHost", "find_cgroups"]
@@ -20,6 +28,10 @@ __all__ = ["Cgroup", "CgroupHost", "find_cgroups"]
 CPU_PERIOD_US: Final = 100_000
 CONTROLLERS: Final[tuple[str, ...]] = ("memory", "pids", "cpu")
 HARNESS_LEAF: Final = "termarena-harness"
+INNER: Final = "commands"
+BORN_IN_KERNEL: Final = (5, 7)
+"""Since when a process can be forked into a group."""
+FREEZE, EVENTS, PROCS = "cgroup.freeze", "cgroup.events", "cgroup.procs"
 V2_REMEDY: Final = "start the harness with: systemd-run --user --scope -p Delegate=yes …"
 
 
@@ -28,37 +40,82 @@ class Cgroup:
     """The groups of one sandbox."""
 
     version: Literal[1, 2]
-    folders: tuple[Path, ...]
-    counter: Path | None
-    """The file whose `oom_kill` line counts kills; absent where memory is not limited."""
-    _counter_fd: int = field(default=-1, init=False)
+    groups: dict[str, Path]
+    """Controller → folder."""
+    born: Path | None = None
+    """Version 1: the group of the unified hierarchy that holds process 1, and below it the one of the commands."""
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The groups that a command joins."""
+        return tuple(dict.fromkeys(self.groups.values()))
+
+    @property
+    def frozen(self) -> Path | None:
+        """The group that holds every command and can be frozen."""
+        return self.born / INNER if self.born is not None else self.folders[0] if self.version == 2 else None  # noqa: PLR2004 - a version
+
+    def usage(self) -> Usage:
+        """What the groups have counted."""
+        return read_usage(self.groups if self.frozen is None else {UNIFIED: self.frozen, **self.groups})
+
+    def make(self, limits: Limits, *, owner: tuple[int, int] | None) -> None:
+        """Make the groups with their limits; those that process 1 forks in are given to `owner`. Raises `OSError`."""
+        for folder in self.folders:
+            folder.mkdir()
+        for controller, folder in self.groups.items():
+            _write_limits(folder, controller, limits, version=self.version)
+        if self.born is not None:
+            for folder in (self.born, self.born / INNER):
+                folder.mkdir()
+                if owner is not None:
+                    os.chown(folder / PROCS, *owner)
 
     def open_procs(self) -> list[int]:
         """Descriptors of the files a process writes `0` to in order to join; the caller closes them."""
         # Moving the calling thread alone skips a lock whose taking costs 9 ms after a pause; version 2 has no such way.
-        name = "tasks" if self.version == 1 else "cgroup.procs"
+        name = "tasks" if self.version == 1 else PROCS
         return [os.open(folder / name, os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
 
+    def open_born(self) -> list[int]:
+        """The group of process 1 and that of the commands, to be born in; empty where they join. The caller closes."""
+        if self.born is None:
+            return []
+        return [
+            os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for folder in (self.born, self.born / INNER)
+        ]
+
+    def open_freezer(self) -> list[int]:
+        """What freezes, to write to, and what tells when it is done; empty where there is none. The caller closes."""
+        if self.frozen is None or not (self.frozen / FREEZE).exists():
+            return []
+        return [
+            os.open(self.frozen / FREEZE, os.O_WRONLY | os.O_CLOEXEC),
+            os.open(self.frozen / EVENTS, os.O_RDONLY | os.O_CLOEXEC),
+        ]
+
     def oom_kills(self) -> int:
-        """How many processes the memory limit has killed so far."""
-        if self.counter is None:
-            return 0
-        if self._counter_fd < 0:
-            self._counter_fd = os.open(self.counter, os.O_RDONLY | os.O_CLOEXEC)
-        for line in os.pread(self._counter_fd, 4096, 0).splitlines():
-            name, _, value = line.partition(b" ")
-            if name == b"oom_kill":
-                return int(value)
-        return 0
+        """How many processes the memory limit has killed so far; 0 where memory is not limited."""
+        return oom_kills(self.groups) or 0
 
     def remove(self) -> None:
         """Remove the groups; every process must have ended. One that still holds something is left to the sweep."""
-        if self._counter_fd >= 0:
-            os.close(self._counter_fd)
-            self._counter_fd = -1
-        for folder in self.folders:
+        for folder in self.every_folder:
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+    def forget_born(self) -> None:
+        """Nothing was born there after all: its counters would say that nothing ran."""
+        if self.born is not None:
+            for folder in (self.born / INNER, self.born):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            self.born = None
+
+    @property
+    def every_folder(self) -> tuple[Path, ...]:
+        """All there is to remove, inner ones first."""
+        return (*self.folders, *(() if self.born is None else (self.born / INNER, self.born)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +125,8 @@ class CgroupHost:
     version: Literal[1, 2] | None
     parents: dict[str, Path] = field(default_factory=dict)
     """Controller → folder below which groups are made; one folder for all with version 2."""
+    unified: Path | None = None
+    """Version 1: the folder of the unified hierarchy below which groups can be made too."""
     problem: str = ""
     remedy: str = ""
 
@@ -75,31 +134,12 @@ class CgroupHost:
         """Whether this controller's limits can be set."""
         return controller in self.parents
 
-    def folders_of(self, name: str) -> tuple[Path, ...]:
-        """Where the groups of this name would be."""
-        return tuple(dict.fromkeys(parent / name for parent in self.parents.values()))
-
-    def create(self, name: str, limits: Limits) -> Cgroup | None:
-        """The groups of one sandbox with its limits set, or None where there are none; `OSError` if refused now."""
+    def plan(self, name: str) -> Cgroup | None:
+        """The groups of one sandbox, not made yet; None where there are none."""
         if self.version is None:
             return None
-        folders = {controller: parent / name for controller, parent in self.parents.items()}
-        unique = self.folders_of(name)
-        made = Cgroup(self.version, unique, self._counter(folders.get("memory")))
-        try:
-            for folder in unique:
-                folder.mkdir()
-            for controller, folder in folders.items():
-                _write_limits(folder, controller, limits, version=self.version)
-        except OSError:
-            made.remove()
-            raise
-        return made
-
-    def _counter(self, memory: Path | None) -> Path | None:
-        if memory is None:
-            return None
-        return memory / ("memory.oom_control" if self.version == 1 else "memory.events")
+        groups = {controller: parent / name for controller, parent in self.parents.items()}
+        return Cgroup(self.version, groups, None if self.unified is None else self.unified / name)
 
 
 def _put(path: Path, value: str) -> None:
@@ -142,14 +182,14 @@ def find_cgroups(
     With version 2, `prepare` moves the calling process into a leaf of its group and switches the controllers on, as
     the kernel's rule against processes in inner groups asks for.
     """
-    mounts = _cgroup_mounts(mountinfo)
-    paths = _own_paths(own)
+    mounts = hierarchies(mountinfo)
+    paths = groups_in(own)
     first = {name: mounts[name] / paths[name].lstrip("/") for name in CONTROLLERS if name in mounts and name in paths}
     usable = {name: folder for name, folder in first.items() if _can_create(folder)}
     if usable:
-        return CgroupHost(1, usable)
-    if "" in mounts and "" in paths:
-        second = _prepare_second(mounts[""] / paths[""].lstrip("/"), prepare=prepare)
+        return CgroupHost(1, usable, _unified(mounts, paths))
+    if UNIFIED in mounts and UNIFIED in paths:
+        second = _prepare_second(mounts[UNIFIED] / paths[UNIFIED].lstrip("/"), prepare=prepare)
         if second.version is not None or not first:
             return second
     if first:
@@ -157,27 +197,13 @@ def find_cgroups(
     return CgroupHost(None, problem="no cgroup file system is mounted", remedy="mount cgroup2 on /sys/fs/cgroup")
 
 
-def _cgroup_mounts(mountinfo: Path) -> dict[str, Path]:
-    """Controller → mount point; the unified hierarchy has the empty name."""
-    found: dict[str, Path] = {}
-    for line in mountinfo.read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        point = Path(left.split()[4])
-        if kind == "cgroup2":
-            found.setdefault("", point)
-        elif kind == "cgroup":
-            for option in options.split(","):
-                found.setdefault(option, point)
-    return found
-
-
-def _own_paths(own: Path) -> dict[str, str]:
-    found = {}
-    for line in own.read_text().splitlines():
-        _, names, path = line.split(":", 2)
-        found.update(dict.fromkeys(names.split(","), path))
-    return found
+def _unified(mounts: dict[str, Path], paths: dict[str, str]) -> Path | None:
+    """The harness's own group in the unified hierarchy, if groups below it can be made and frozen (kernel 5.7)."""
+    if UNIFIED not in mounts or UNIFIED not in paths:
+        return None
+    folder = mounts[UNIFIED] / paths[UNIFIED].lstrip("/")
+    release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    return folder if release >= BORN_IN_KERNEL and _can_create(folder) else None
 
 
 def _can_create(folder: Path) -> bool:
@@ -217,6 +243,6 @@ def _enable(folder: Path, wanted: list[str], *, prepare: bool) -> list[str]:
     if missing and prepare:
         leaf = folder / HARNESS_LEAF
         leaf.mkdir(exist_ok=True)
-        _put(leaf / "cgroup.procs", str(os.getpid()))
+        _put(leaf / PROCS, str(os.getpid()))
         _put(control, " ".join(f"+{name}" for name in missing))
     return wanted

@@ -39,7 +39,14 @@ def _difference(before: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]])
             )
         elif path not in new:
             found.append({**earlier, "change": "added"})
-    return sorted(found, key=lambda entry: str(entry["path"]))
+    gone = {str(entry["path"]) for entry in found if entry["change"] == "removed"}
+    kept = [entry for entry in found if gone.isdisjoint(_folders_of(str(entry["path"])))]
+    return sorted(kept, key=lambda entry: str(entry["path"]))
+
+
+def _folders_of(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(2, len(parts))]
 
 
 def _change_between(earlier: dict[str, Any], later: dict[str, Any]) -> str:

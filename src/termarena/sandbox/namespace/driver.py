@@ -12,10 +12,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
-from termarena.sandbox.contract import Capabilities, SandboxRecord, Snapshot
-from termarena.sandbox.namespace.box import ROOT_NAMES, Holdings, NamespaceSandbox
+from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
+from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
-from termarena.sandbox.namespace.cgroups import Cgroup, CgroupHost, find_cgroups
+from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
+from termarena.sandbox.namespace.commands import ROOT_NAMES
+from termarena.sandbox.namespace.holdings import Holdings
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.launcher import Launched, Launcher
 from termarena.sandbox.namespace.rootfs import Base, RootStore
@@ -123,16 +125,23 @@ class NamespaceDriver:
         if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
             raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
 
-    def start(self, what: SandboxSpec | Snapshot) -> AbstractAsyncContextManager[NamespaceSandbox]:
+    async def prepare(self, spec: SandboxSpec) -> Prepared:
         """See the contract."""
-        return self._start(what)
+        self._check(spec)
+        was_known = self._store.known(spec.root) is not None
+        base = await self._prepare(spec)
+        return Prepared(spec, base.digest, was_cached=was_known)
+
+    def start(
+        self, what: SandboxSpec | Snapshot, *, spec: SandboxSpec | None = None
+    ) -> AbstractAsyncContextManager[NamespaceSandbox]:
+        """See the contract."""
+        return self._start(spec_for(what, spec), None if isinstance(what, SandboxSpec) else what)
 
     @asynccontextmanager
-    async def _start(self, what: SandboxSpec | Snapshot) -> AsyncIterator[NamespaceSandbox]:
-        spec = what if isinstance(what, SandboxSpec) else what.spec
+    async def _start(self, spec: SandboxSpec, snapshot: Snapshot | None) -> AsyncIterator[NamespaceSandbox]:
         self._check(spec)
         base = await self._prepare(spec)
-        snapshot = None if isinstance(what, SandboxSpec) else what
         box = await self._make(spec, base, snapshot)
         try:
             async with self._networked(box, spec):
@@ -248,9 +257,7 @@ class _Plan:
         self.base = base
         self.ids = ids
         self.fds: list[int] = []
-        self.cgroup: Cgroup | None = None
-        self._cgroups = cgroups
-        self._cgroup_name = f"termarena-{self.sandbox_id}"
+        self.cgroup = cgroups.plan(f"termarena-{self.sandbox_id}")
         self._own_fds: list[int] = []
         limits = spec.limits
         has_memory_group = cgroups.has("memory")
@@ -268,6 +275,8 @@ class _Plan:
             "workdir": spec.workdir,
             "ids": ids.as_plan(),
             "cgroup_fds": [],
+            "born_fds": [],
+            "freezer_fds": [],
             "rlimits": _rlimits(limits, cgroups),
             "watch_bytes": None if has_memory_group else limits.memory_bytes,
             "wall_s": limits.wall_s,
@@ -276,7 +285,7 @@ class _Plan:
     @property
     def cgroup_folders(self) -> tuple[Path, ...]:
         """What to remove when the sandbox has ended."""
-        return self._cgroups.folders_of(self._cgroup_name)
+        return () if self.cgroup is None else self.cgroup.every_folder
 
     def add_fd(self, fd: int) -> int:
         """Send a descriptor along; its number in the message."""
@@ -285,11 +294,16 @@ class _Plan:
 
     def open_cgroup(self) -> None:
         """Make the sandbox's cgroups and send the ways into them along."""
-        self.cgroup = self._cgroups.create(self._cgroup_name, self.spec.limits)
-        if self.cgroup is not None:
-            opened = self.cgroup.open_procs()
+        if self.cgroup is None:
+            return
+        self.cgroup.make(self.spec.limits, owner=self.ids.root if os.geteuid() == 0 else None)
+        for name, opened in (
+            ("cgroup_fds", self.cgroup.open_procs()),
+            ("born_fds", self.cgroup.open_born()),
+            ("freezer_fds", self.cgroup.open_freezer()),
+        ):
             self._own_fds += opened
-            self.message["cgroup_fds"] = [self.add_fd(fd) for fd in opened]
+            self.message[name] = [self.add_fd(fd) for fd in opened]
 
     async def fork(self, snapshot: Snapshot) -> None:
         """Begin from a snapshot's layers; raises `ImageError` when they belong on another base."""

@@ -29,6 +29,11 @@ class IdMap:
         """Whether the sandbox can have users other than root."""
         return self.kind != "single"
 
+    @property
+    def root(self) -> tuple[int, int]:
+        """The ids of the host that stand behind the sandbox's root."""
+        return self.uid_lines[0][1], self.gid_lines[0][1]
+
     def as_plan(self) -> dict[str, Any]:
         """The form in which the fork server takes it."""
         return {

@@ -18,7 +18,7 @@ from typing import IO, Any, Final, Protocol
 
 from pydantic import ValidationError
 
-from termarena.core.errors import ImageError
+from termarena.core.errors import ImageError, SandboxBroken
 from termarena.sandbox.namespace.inside import tar
 from termarena.sandbox.spec import SandboxSpec
 
@@ -89,7 +89,13 @@ class NamespaceSnapshot:
         """Volume by volume, descriptors of the layers for one fork, lowest first; empty where none can be shared."""
         if self._source is None:
             return []
-        return await self._source.share()
+        try:
+            return await self._source.share()
+        except SandboxBroken:
+            # The sandbox stopped meanwhile, but not before its layers were copied.
+            if self._archive is None:
+                raise
+            return []
 
     async def detach(self) -> None:
         """Keep the layers although their sandbox is about to stop: they are copied to an unnamed file."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from typing import Final
+
+from termarena.sandbox.kept import Kept
 
 __all__ = ["Collector", "Feeder", "Pipes"]
 
@@ -12,20 +15,18 @@ CHUNK: Final = 1 << 18
 
 
 class Collector:
-    """Reads a pipe to its end, keeps the first bytes, counts all.
+    """Reads a pipe to its end, keeps the first bytes and the last, counts all.
 
     A daemon may hold the pipe after the command has ended: it goes on being read then, since closing it would kill
     the daemon at its next word.
     """
 
-    def __init__(self, fd: int, *, keep_bytes: int) -> None:
+    def __init__(self, fd: int, *, keep_bytes: int, tail_bytes: int = 0) -> None:
         """Takes over the reading end."""
         os.set_blocking(fd, False)
-        self.total_bytes = 0
         self.is_open = True
+        self.kept = Kept(keep_bytes, tail_bytes)
         self._fd = fd
-        self._room = keep_bytes
-        self._kept: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(fd, self._read_once)
 
@@ -40,19 +41,17 @@ class Collector:
         if not chunk:
             self.close()
             return False
-        self.total_bytes += len(chunk)
-        if self._room > 0:
-            self._kept.append(chunk[: self._room])
-            self._room -= len(chunk)
+        self.kept.take(chunk)
         return True
 
-    def finish(self) -> bytes:
-        """What the ended command wrote, as far as it is kept; whatever comes later is thrown away."""
-        while self.is_open and self._read_once():
+    def finish(self) -> Kept:
+        """What the ended command wrote; whatever comes later is thrown away."""
+        # What the command wrote and nobody has read fits into the pipe; beyond it, a daemon that writes without end
+        # would keep us here for ever.
+        most = self.kept.total_bytes + (fcntl.fcntl(self._fd, fcntl.F_GETPIPE_SZ) if self.is_open else 0)
+        while self.is_open and self.kept.total_bytes < most and self._read_once():
             pass
-        kept = b"".join(self._kept)
-        self._kept.clear()
-        self._room = 0
+        kept, self.kept = self.kept, Kept(0)
         return kept
 
     def close(self) -> None:
@@ -114,9 +113,12 @@ class Pipes:
             if fd >= 0:
                 os.close(fd)
 
-    def attend(self, stdin: bytes, *, keep_bytes: int) -> tuple[Collector, Collector, Feeder | None]:
+    def attend(
+        self, stdin: bytes, *, keep_bytes: int, tail_bytes: int = 0
+    ) -> tuple[Collector, Collector, Feeder | None]:
         """Close the command's ends and serve ours."""
         for fd in self.inner:
             os.close(fd)
         feeder = Feeder(self._feed, stdin) if stdin else None
-        return Collector(self._out, keep_bytes=keep_bytes), Collector(self._err, keep_bytes=keep_bytes), feeder
+        out, err = (Collector(fd, keep_bytes=keep_bytes, tail_bytes=tail_bytes) for fd in (self._out, self._err))
+        return out, err, feeder

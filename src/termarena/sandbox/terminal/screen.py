@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Emulator", "load_emulator"]
 
 TITLE_LENGTH: Final = 256
+SCROLLBACK_BYTES: Final = 128 << 20
+"""At eight bytes a cell, 50,000 lines of 320 columns."""
 CELL_PIXELS: Final = (8, 16)
 FOREGROUND, BACKGROUND = (204, 204, 204), (0, 0, 0)
 BRACKETED_PASTE, APPLICATION_CURSOR = 2004, 1
@@ -52,12 +54,18 @@ class Emulator:
         self._terminal = pyghostty.Terminal(cols, rows, scrollback_lines, FOREGROUND, BACKGROUND)
         self._terminal.on_reply(self._answer)
         self._forbid_images()
+        self._make_room()
         self._answer_size()
 
     def _forbid_images(self) -> None:
         """Without room for images the whole protocol is off, the reading of files by name included."""
         none = self._library.ffi.new("uint64_t*", 0)
         self._set(self._library.lib.GHOSTTY_TERMINAL_OPT_KITTY_IMAGE_STORAGE_LIMIT, none)
+
+    def _make_room(self) -> None:
+        """The emulator's own limit is 10,000 bytes, whatever the limit in lines: 900 lines of 80 columns."""
+        room = self._library.ffi.new("size_t*", SCROLLBACK_BYTES)
+        self._set(self._library.lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, room)
 
     def _answer_size(self) -> None:
         ffi, lib = self._library.ffi, self._library.lib

@@ -73,6 +73,11 @@ class Terminal:
         return self._session.dialect
 
     @property
+    def shell_pid(self) -> int:
+        """The shell's number inside the sandbox."""
+        return self._pty.pid
+
+    @property
     def has_ended(self) -> bool:
         """Whether the shell has ended."""
         return self._session.ended.done()

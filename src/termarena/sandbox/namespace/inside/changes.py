@@ -8,7 +8,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Final
 
 from . import syscalls as sc
-from .tar import BENEATH, OPAQUE, is_whiteout
+from .tar import BENEATH, OPAQUE, attributes_of, is_whiteout, open_regular
 
 if TYPE_CHECKING:
     from .mounts import Volume
@@ -108,10 +108,7 @@ def _stat_or_none(name: str, folder_fd: int | None) -> os.stat_result | None:
 
 
 def _is_opaque(fd: int) -> bool:
-    try:
-        return os.getxattr(fd, OPAQUE) == b"y"
-    except OSError:
-        return False
+    return attributes_of(fd).get(OPAQUE) == b"y"
 
 
 def _describe(path: str, name: str, found: os.stat_result, *, folder_fd: int) -> Entry:
@@ -126,13 +123,9 @@ def _describe(path: str, name: str, found: os.stat_result, *, folder_fd: int) ->
     return entry
 
 
-def _open_file(name: str, folder_fd: int) -> int:
-    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
-
-
 def _digest(name: str, folder_fd: int) -> str:
     state = _blake2b(digest_size=DIGEST_BYTES)
-    fd = _open_file(name, folder_fd)
+    fd = open_regular(name, folder_fd)
     try:
         found = os.fstat(fd)
         if found.st_blocks * 512 < found.st_size:
@@ -176,9 +169,9 @@ def _compare(name: str, now: os.stat_result, before: os.stat_result, *, upper: i
 
 
 def _same_content(name: str, upper: int, base: int) -> bool:
-    first = _open_file(name, upper)
+    first = open_regular(name, upper)
     try:
-        second = _open_file(name, base)
+        second = open_regular(name, base)
         try:
             while (chunk := os.read(first, CHUNK)) == os.read(second, CHUNK):
                 if not chunk:

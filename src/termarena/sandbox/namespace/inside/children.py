@@ -48,12 +48,15 @@ class Command:
 class Running:
     """A started command and its deadline: the time limit first, then the end of the grace after SIGTERM."""
 
-    __slots__ = ("deadline", "exec_id", "grace_s", "pid", "timed_out", "watch_kills_before")
+    __slots__ = ("deadline", "exec_id", "grace_s", "is_job", "pid", "timed_out", "watch_kills_before")
 
-    def __init__(self, pid: int, exec_id: int, *, timeout_s: float | None = None, grace_s: float = 0.0) -> None:
-        """`pid` is a child of process 1."""
+    def __init__(
+        self, pid: int, exec_id: int, *, timeout_s: float | None = None, grace_s: float = 0.0, is_job: bool = False
+    ) -> None:
+        """`pid` is a child of process 1; `is_job`: it runs our own code only."""
         self.pid = pid
         self.exec_id = exec_id
+        self.is_job = is_job
         self.grace_s = grace_s
         self.deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self.timed_out = False
@@ -75,17 +78,18 @@ class Running:
 class Launcher:
     """Starts commands with the sandbox's limits, filter and cgroups."""
 
-    def __init__(self, plan: dict[str, Any], *, program: bytes, cgroup_fds: list[int]) -> None:
-        """`program` is the assembled system-call filter."""
+    def __init__(self, plan: dict[str, Any], *, program: bytes, cgroup_fds: list[int], born_fd: int | None) -> None:
+        """`program` is the assembled system-call filter; commands join the groups, and are born in `born_fd`."""
         self.program = program
         self.cgroup_fds = cgroup_fds
+        self.born_fd = born_fd
         self.limits: list[tuple[int, int]] = [(int(kind), int(value)) for kind, value in plan["rlimits"]]
 
     def start(self, command: Command, *, stdio: tuple[int, int, int], has_terminal: bool = False) -> Running:
         """Fork and execute; a command that cannot be executed ends with 126 or 127 and a line on its stderr."""
         folder = files.open_inside(command.cwd, os.O_PATH | os.O_DIRECTORY)
         try:
-            pid = os.fork()
+            pid = os.fork() if self.born_fd is None else sc.clone(cgroup_fd=self.born_fd)
             if pid == 0:
                 self._become(command, stdio=stdio, folder=folder, has_terminal=has_terminal)
         finally:
@@ -194,6 +198,12 @@ def is_alive(pid: int) -> bool:
     """Whether the process runs, sleeps or is stopped: a zombie is not alive, unless only its first thread has ended."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return bool(fields) and _is_living(fields)
+
+
+def stat_of(pid: int) -> tuple[bytes, int]:
+    """The kernel's letter for its state, and its parent; empty and 0 for a process that has gone."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)
+    return (fields[0], int(fields[1])) if fields else (b"", 0)
 
 
 def _is_living(fields: list[bytes]) -> bool:

@@ -23,7 +23,7 @@ def start(request: dict[str, Any], fds: list[int], *, volumes: list[Volume]) -> 
     pid = os.fork()
     if pid == 0:
         _run(request, fds, volumes)
-    return children.Running(pid, request["id"])
+    return children.Running(pid, request["id"], is_job=True)
 
 
 def _run(request: dict[str, Any], fds: list[int], volumes: list[Volume]) -> NoReturn:

@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any, Final, NoReturn
 
-from . import children, files, jobs, mounts, seccomp, wire
+from . import children, files, freezing, jobs, mounts, seccomp, wire
 from . import syscalls as sc
 
 KEPT_CAPABILITIES: Final = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 27, 29, 31})
@@ -38,8 +38,8 @@ def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lower
         except (OSError, ValueError, StopIteration) as error:
             wire.send(control, {"failed": str(error), "errno": getattr(error, "errno", None)})
             os._exit(1)
-        wire.send(control, {"ready": True})
-        Supervisor(plan, control, volumes=volumes, cgroup_fds=[fds[at] for at in plan["cgroup_fds"]]).run()
+        wire.send(control, {"ready": True, "is_born": bool(plan["born_fds"])})
+        Supervisor(plan, control, volumes=volumes, fds=fds).run()
     except BaseException:  # noqa: BLE001 - the top of a process: nothing above could handle it, and process 1 must end
         sys.excepthook(*sys.exc_info())
     finally:
@@ -84,12 +84,20 @@ class Supervisor:
     """The loop of process 1 and what it knows: running commands, their deadlines, the volumes."""
 
     def __init__(
-        self, plan: dict[str, Any], control: socket.socket, *, volumes: list[mounts.Volume], cgroup_fds: list[int]
+        self, plan: dict[str, Any], control: socket.socket, *, volumes: list[mounts.Volume], fds: list[int]
     ) -> None:
-        """`cgroup_fds` are `cgroup.procs` files that each command joins before it is executed."""
+        """The plan says which of `fds` are the cgroups that commands join or are born in, and the way to freeze."""
         self.control = control
         self.volumes = volumes
-        self.launcher = children.Launcher(plan, program=seccomp.assemble(), cgroup_fds=cgroup_fds)
+        self.launcher = children.Launcher(
+            plan,
+            program=seccomp.assemble(),
+            cgroup_fds=[fds[at] for at in plan["cgroup_fds"]],
+            born_fd=fds[plan["born_fds"][1]] if plan["born_fds"] else None,
+        )
+        self.freezer: freezing.CgroupFreezer | freezing.SignalFreezer = freezing.SignalFreezer(self._jobs)
+        if plan["freezer_fds"]:
+            self.freezer = freezing.CgroupFreezer(*(fds[at] for at in plan["freezer_fds"]))
         self.running: dict[int, children.Running] = {}
         self.watch_bytes: int | None = plan["watch_bytes"]
         self.next_watch: float | None = None
@@ -169,9 +177,33 @@ class Supervisor:
         self._reply(request, {})
 
     def _do_kill_all(self, request: wire.Message, _: list[int]) -> None:
+        self._reply(request, {"count": self._end_all()})
+
+    def _end_all(self) -> int:
+        """End everything; what was frozen ends as it is."""
         count = children.kill_everything()
+        self.freezer.thaw()
         self._reap()
-        self._reply(request, {"count": count})
+        return count
+
+    def _do_freeze(self, request: wire.Message, _: list[int]) -> None:
+        is_held = self.freezer.freeze()
+        if not is_held:
+            self.freezer.thaw()
+        self._reply(request, {"is_held": is_held})
+
+    def _do_thaw(self, request: wire.Message, _: list[int]) -> None:
+        self.freezer.thaw()
+        self._reply(request, {})
+
+    def _jobs(self) -> set[int]:
+        return {running.pid for running in self.running.values() if running.is_job}
+
+    def _do_usage(self, request: wire.Message, _: list[int]) -> None:
+        self._reply(
+            request,
+            {"disk": tuple(os.fstatvfs(self.volumes[0].upper_fd)), "watch_kills": self.watch_kills},
+        )
 
     def _do_processes(self, request: wire.Message, _: list[int]) -> None:
         self._reap()
@@ -201,8 +233,7 @@ class Supervisor:
             self._reply(request, {}, (connection.fileno(),))
 
     def _do_seal(self, request: wire.Message, _: list[int]) -> None:
-        count = children.kill_everything()
-        self._reap()
+        count = self._end_all()
         self.is_sealed = True
         self._reply(request, {"count": count})
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BLOCK: Final = 512
 CHUNK: Final = 1 << 20
 OPAQUE: Final = "user.overlay.opaque"
+TRUSTED_OPAQUE: Final = "trusted.overlay.opaque"
+"""The same in a layer of an overlay that root mounted in the usual way; an archive has the other one."""
 HOUSEKEEPING: Final = "user.overlay."
 BENEATH: Final = sc.RESOLVE_NO_SYMLINKS | sc.RESOLVE_IN_ROOT
 MAX_OCTAL_SIZE: Final = 8**11
@@ -125,11 +127,14 @@ def _short_header(member: Member, name: bytes, target: bytes, letter: bytes) -> 
 class Packer:
     """Writes one archive to a descriptor."""
 
-    def __init__(self, out: IO[bytes], *, exact: bool, max_bytes: int | None = None) -> None:
-        """`exact` keeps whiteouts and attributes; otherwise devices are left out.
+    def __init__(
+        self, out: IO[bytes], *, exact: bool, max_bytes: int | None = None, keeps: frozenset[str] = frozenset()
+    ) -> None:
+        """`exact` keeps whiteouts and attributes, those named in `keeps` too; otherwise devices are left out.
 
         `max_bytes` of content raise EFBIG: files with holes can seem far larger than any disk.
         """
+        self.keeps = keeps
         self.out = out
         self.left_bytes = max_bytes
         self.exact = exact
@@ -160,7 +165,7 @@ class Packer:
     def _add_folder(self, fd: int, name: str) -> None:
         member = Member(name, "folder", os.fstat(fd))
         if self.exact:
-            member.attributes = attributes_of(fd)
+            member.attributes = attributes_of(fd, self.keeps)
         self.out.write(header(member))
 
     def _add(self, folder_fd: int, name: str, member_name: str) -> bool:
@@ -195,12 +200,16 @@ class Packer:
                 raise OSError(errno.EFBIG, "the files are larger than allowed", member.name.partition("/")[2])
 
     def _add_file(self, folder_fd: int, name: str, member_name: str) -> None:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
+        try:
+            fd = open_regular(name, folder_fd)
+        except (FileNotFoundError, IsADirectoryError):
+            self.skipped.append(member_name)
+            return
         try:
             member = Member(member_name, "file", os.fstat(fd))
             self._spend(member)
             if self.exact:
-                member.attributes = attributes_of(fd)
+                member.attributes = attributes_of(fd, self.keeps)
             self.out.write(header(member))
             left = member.size
             while left and (chunk := os.read(fd, min(CHUNK, left))):
@@ -212,18 +221,35 @@ class Packer:
             os.close(fd)
 
 
+def open_regular(name: str, folder_fd: int) -> int:
+    """Open a regular file of a folder to read it, links not followed; raises `OSError`, IsADirectoryError for others.
+
+    Nothing else is ever opened, not even when the name changes hands meanwhile: merely opening a device can do harm.
+    """
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    place = os.open(name, flags, dir_fd=folder_fd)
+    try:
+        if not stat.S_ISREG(os.fstat(place).st_mode):
+            raise IsADirectoryError(errno.EISDIR, "not a regular file", name)
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(place)
+
+
 def is_whiteout(found: os.stat_result) -> bool:
     """Whether an entry of a change layer says that the name is deleted."""
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
 
 
-def attributes_of(fd: int) -> dict[str, bytes]:
-    """The attributes worth keeping: the user's own, and the mark of an opaque folder."""
+def attributes_of(fd: int, keeps: frozenset[str] = frozenset()) -> dict[str, bytes]:
+    """The attributes worth keeping: the user's own, the mark of an opaque folder, and those named."""
     found = {}
     with contextlib.suppress(OSError):
         for key in os.listxattr(fd):
-            if key == OPAQUE or (key.startswith("user.") and not key.startswith(HOUSEKEEPING)):
+            if key == OPAQUE or key in keeps or (key.startswith("user.") and not key.startswith(HOUSEKEEPING)):
                 found[key] = os.getxattr(fd, key)
+            elif key == TRUSTED_OPAQUE:
+                found[OPAQUE] = os.getxattr(fd, key)
     return found
 
 

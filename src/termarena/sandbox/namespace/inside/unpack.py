@@ -16,10 +16,16 @@ FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 class Unpacker:
     """Unpacks into folders that are chosen by each member's first name."""
 
-    def __init__(self, roots: dict[str, int], *, exact: bool, owner: tuple[int, int] | None = None) -> None:
-        """`exact` restores owners, whiteouts and attributes; otherwise everything belongs to `owner`, if given."""
+    def __init__(
+        self, roots: dict[str, int], *, exact: bool, owner: tuple[int, int] | None = None, opaque: str = OPAQUE
+    ) -> None:
+        """`exact` restores owners, whiteouts and attributes; otherwise everything belongs to `owner`, if given.
+
+        `opaque` is the attribute that the file system wants on an opaque folder.
+        """
         self.roots = roots
         self.exact = exact
+        self.opaque = opaque
         self.owner = owner
         self.count = 0
         self.size_bytes = 0
@@ -100,10 +106,15 @@ class Unpacker:
             self.size_bytes += member.size
             self._own(member, fd)
             os.chmod(fd, member.mode)
-            _set_attributes(fd, member, exact=self.exact)
+            self._set_attributes(fd, member)
             os.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
         finally:
             os.close(fd)
+
+    def _set_attributes(self, fd: int, member: Member) -> None:
+        for key, value in member.attributes.items():
+            if self.exact or key != OPAQUE:
+                os.setxattr(fd, self.opaque if key == OPAQUE else key, value)
 
     def _own(self, member: Member, target: int | str, *, parent: int | None = None) -> None:
         uid, gid = (member.uid, member.gid) if self.exact else self.owner or (-1, -1)
@@ -117,7 +128,7 @@ class Unpacker:
                 self._own(member, fd)
                 os.chmod(fd, member.mode)
                 self._times.append((root, path, member.mtime_ns))
-            _set_attributes(fd, member, exact=self.exact)
+            self._set_attributes(fd, member)
         finally:
             os.close(fd)
 
@@ -146,9 +157,3 @@ def _clear(parent: int, name: str) -> None:
         return
     except IsADirectoryError:
         raise unexpected_kind(name) from None
-
-
-def _set_attributes(fd: int, member: Member, *, exact: bool) -> None:
-    for key, value in member.attributes.items():
-        if exact or key != OPAQUE:
-            os.setxattr(fd, key, value)

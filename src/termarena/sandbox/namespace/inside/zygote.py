@@ -89,7 +89,7 @@ class _ForkServer:
         trees: list[int] = []
         try:
             lowers = self._lowers(plan, fds, trees)
-            pid = sc.clone(NAMESPACES)
+            pid = _clone(plan, fds)
             if pid == 0:
                 supervisor.begin(plan, control=theirs, fds=fds, lowers=lowers)
             self._release(pid, plan, ours)
@@ -135,6 +135,16 @@ class _ForkServer:
         if key not in self.map_namespaces:
             self.map_namespaces[key] = namespace_with(ids)
         return shifted_mount(path, self.map_namespaces[key])
+
+
+def _clone(plan: dict[str, Any], fds: list[int]) -> int:
+    """Fork process 1, in its cgroup where it has one; a kernel or filter that refuses that is told in the plan."""
+    if plan["born_fds"]:
+        try:
+            return sc.clone(NAMESPACES, cgroup_fd=fds[plan["born_fds"][0]])
+        except OSError:
+            plan["born_fds"] = plan["freezer_fds"] = []
+    return sc.clone(NAMESPACES)
 
 
 def shifted_mount(path: str, userns_fd: int) -> int | None:

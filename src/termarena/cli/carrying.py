@@ -1,0 +1,56 @@
+"""Carrying out a run that was begun or opened: shown while it goes on, told when it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from termarena.cli.ending import print_outcome
+from termarena.cli.live import listening
+from termarena.cli.output import ExitStatus, say
+from termarena.core.errors import RunNotWritable
+from termarena.reports import build_report, write_report
+from termarena.runs.reading import read_run
+from termarena.runs.running import execute
+
+if TYPE_CHECKING:
+    from termarena.core.run_folder import RunFolder
+    from termarena.reports import Report
+    from termarena.runs.engine import TrialRunner
+    from termarena.runs.opening import OpenRun
+    from termarena.runs.reading import RunView
+
+__all__ = ["carry_out", "make_report"]
+
+
+def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool) -> int:
+    """Run what is left, write the report, tell how it went; gives the exit status.
+
+    130 when it was interrupted, 1 when nothing at all could be scored, else 0 whatever the score. Raises
+    RunNotWritable when the run's folder takes no more.
+    """
+    with opened, listening() as listener:
+        end = asyncio.run(execute(opened, runner, listener))
+    view = read_run(opened.folder)
+    report = make_report(view)
+    print_outcome(view, report, json_wanted=json)
+    if end.reason == "interrupted":
+        return ExitStatus.INTERRUPTED
+    if not report.solved + report.unsolved:
+        say("error: no trial could be scored")
+        return ExitStatus.FAULT
+    return ExitStatus.DONE
+
+
+def make_report(view: RunView) -> Report:
+    """Make the report of a run from its journal and write it beside. Raises RunNotWritable."""
+    report = build_report(view)
+    try:
+        write_report(report, view.folder)
+    except OSError as error:
+        raise _not_writable(view.folder, error) from error
+    return report
+
+
+def _not_writable(folder: RunFolder, error: OSError) -> RunNotWritable:
+    return RunNotWritable(str(folder.report), problem=error.strerror or str(error), errno=error.errno)

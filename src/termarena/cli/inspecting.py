@@ -1,0 +1,156 @@
+"""A trial from its folder, and a run from its journal, in words."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from termarena.cli.output import on_one_line
+from termarena.reports.telling import count, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from termarena.core.run_folder import AttemptFolder
+    from termarena.grading.contract import Verdict
+    from termarena.runs.journal import Event
+    from termarena.runs.result import TrialResult
+
+__all__ = ["event_line", "trial_log", "trial_log_text", "trial_text"]
+
+_LABEL_WIDTH: Final = 14
+MOST_BYTES: Final = 256 << 10
+"""So much of the end of a text is shown; the file has all that was kept."""
+LONGEST_CALL: Final = 200
+# Colours, titles and the like, which are no words; every other control character is spelled out where it is printed.
+_STYLING: Final = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[]P^_X][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]|\r")
+
+
+def trial_text(folder: AttemptFolder, result: TrialResult) -> str:
+    """One trial on a screen: each fact on a line of its own, then its tests and findings."""
+    facts = [f"{label:<{_LABEL_WIDTH}}{on_one_line(value)}" for label, value in _facts(folder, result)]
+    verdict = result.verdict
+    return "\n".join([*facts, *(_verdict_lines(verdict) if verdict is not None else ())])
+
+
+def _facts(folder: AttemptFolder, result: TrialResult) -> Iterator[tuple[str, str]]:
+    agent, limits, sandbox = result.agent, result.limits, result.sandbox
+    again = f", retry {result.retry}" if result.retry else ""
+    yield "trial", f"{result.task_id}, attempt {result.attempt}{again} of run {result.run_id}"
+    yield "outcome", result.outcome + ("" if result.outcome == "solved" else f" ({result.failure_mode})")
+    if result.fault_detail is not None:
+        detail = result.fault_detail
+        yield "fault", f"{result.fault or 'none'}, in {detail.phase}: {detail.kind}: {detail.message}"
+        if detail.hint:
+            yield "hint", detail.hint
+    yield "reward", "none" if result.reward is None else f"{result.reward:g}"
+    yield (
+        "agent",
+        f"{agent.name} {agent.version}: {result.agent_end or 'never started'}, {count(agent.commands, 'command')}",
+    )
+    if result.agent_error is not None:
+        yield "agent error", f"{result.agent_error.kind}: {result.agent_error.message}"
+    if agent.message:
+        yield "last words", agent.message
+    host = ", on this machine's own /usr" if sandbox.is_host_root else ""
+    left = f"{sandbox.processes_left} left running" if sandbox.processes_left else "nothing left running"
+    yield "sandbox", f"{sandbox.driver}{host}, {left}"
+    yield "limits", f"agent {limits.agent_timeout_s:g} s, tests {limits.test_timeout_s:g} s"
+    yield "clocks", ", ".join(f"{phase} {duration(clock.duration_s)}" for phase, clock in result.clocks.items())
+    yield "time", f"{result.started_at} to {result.finished_at}"
+    yield "files", f"{folder.path}: {', '.join(sorted(path.name for path in folder.path.iterdir()))}"
+
+
+def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+    states = {"passed": "ok"}
+    told = f"graded in {verdict.graded_in}" + (", tests timed out" if verdict.timed_out else "")
+    yield f"{'verdict':<{_LABEL_WIDTH}}{told}" + (", TAMPERED" if verdict.is_tampered else "")
+    for test in verdict.tests:
+        message = f": {test.message}" if test.message else ""
+        yield on_one_line(f"  {states.get(test.state, test.state):<8} {test.name}{message}")
+    for finding in verdict.findings:
+        yield on_one_line(f"  {finding.severity}: {finding.message} ({finding.path}) [{finding.rule}]")
+
+
+def trial_log(folder: AttemptFolder) -> dict[str, object]:
+    """What a trial left to read: its calls, its errors, and what the tests wrote."""
+    result = _record(folder.result)
+    return {
+        "folder": str(folder.path),
+        "tool_calls": _record(folder.tool_calls).get("calls"),
+        "agent_error": result.get("agent_error"),
+        "fault_detail": result.get("fault_detail"),
+        "test_output": _text(folder.test_output),
+    }
+
+
+def trial_log_text(log: Mapping[str, Any]) -> str:
+    """The same in words, with a heading for each part that there is."""
+    parts = [f"== {log['folder']}"]
+    calls = log["tool_calls"] or []
+    if calls:
+        parts += [f"== what the agent did ({len(calls)} calls)", *map(_call_line, calls)]
+    for title, detail in (("the agent's error", log["agent_error"]), ("the fault", log["fault_detail"])):
+        if detail:
+            lines = [f"{detail['kind']}: {detail['message']}", detail.get("log_tail", ""), detail.get("traceback", "")]
+            parts += [f"== {title}, in {detail['phase']}", *(_plain(line) for line in lines if line)]
+    output = log["test_output"]
+    parts += ["== what the tests wrote", _plain(output)] if output else ["== the tests wrote nothing"]
+    return "\n".join(parts)
+
+
+def _call_line(call: Mapping[str, Any]) -> str:
+    given = " ".join(" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in _values(call))
+    ends = [f"status {call['exit_status']}" if call.get("exit_status") is not None else ""]
+    ends += ["timed out" if call.get("timed_out") else "", call.get("error") or "", duration(call.get("duration_s"))]
+    shown = given if len(given) <= LONGEST_CALL else f"{given[:LONGEST_CALL]}…"
+    return on_one_line(f"{call.get('name', '')}  {shown}  ({', '.join(end for end in ends if end)})")
+
+
+def _values(call: Mapping[str, Any]) -> Sequence[object]:
+    """What the call was given, variables and other tables aside."""
+    arguments = call.get("arguments")
+    return [value for value in arguments.values() if not isinstance(value, dict)] if isinstance(arguments, dict) else []
+
+
+def event_line(event: Event) -> str:
+    """One event of a journal."""
+    fields = {name: value for name, value in event.fields.items() if name not in {"seq", "at", "event", "crc"}}
+    if "task_id" not in fields:
+        return f"{event.at}  {event.name}  {_pairs(fields)}".rstrip()
+    trial = f"{fields['task_id']}/{fields['attempt']}" + (f" retry {fields['retry']}" if fields.get("retry") else "")
+    if "outcome" not in fields:
+        return f"{event.at}  {event.name}  {trial}"
+    why = "" if fields["outcome"] == "solved" else f"  {fields['failure_mode']}"
+    message = f": {fields['message']}" if fields.get("message") else ""
+    return f"{event.at}  {event.name}  {trial}  {fields['outcome']}{why}{message}  {duration(fields['duration_s'])}"
+
+
+def _pairs(fields: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in fields.items() if value not in (None, {}, ""))
+
+
+def _plain(text: str) -> str:
+    return _STYLING.sub("", text).rstrip("\n")
+
+
+def _text(path: Path) -> str | None:
+    """The end of a text; None where there is none."""
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            file.seek(max(0, size - MOST_BYTES))
+            tail = file.read(MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return tail if size <= MOST_BYTES else f"[… {size - MOST_BYTES} bytes before this: see {path}]\n{tail}"
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

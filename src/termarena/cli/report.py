@@ -1,0 +1,57 @@
+"""`termarena report`: the report of a run, made again from its journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from termarena.cli.finding import RunArgument
+from termarena.cli.output import JsonOption, print_json, print_text, say
+
+__all__ = ["app"]
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def report(
+    run: RunArgument,
+    *,
+    form: Annotated[Literal["md", "json"], typer.Option("--format", "-f", help="Markdown or JSON.")] = "md",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it there instead of showing it.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a run's report again from its journal, and show it; report.json and report.md of the run are replaced.
+
+    \b
+    termarena report runs/2026-11-15T10-00-00Z-oracle
+    termarena report 2026-11-15 --format json | jq .accuracy
+    termarena report 2026-11-15 --out oracle.md
+
+    A run that is not complete has a report too: it counts what has ended, and the bounds tell what is open.
+    """
+    from json import loads
+
+    from termarena.cli.finding import find_run
+    from termarena.core.errors import RunNotWritable
+    from termarena.reports import as_json, as_markdown, build_report, write_report
+    from termarena.runs.reading import read_run
+
+    view = read_run(find_run(run))
+    made = build_report(view)
+    try:
+        write_report(made, view.folder)
+    except OSError as error:  # an archive may be read-only, and its report can still be shown
+        say(f"warning: report.json and report.md stay as they were: {error.strerror or error}")
+    is_json = json or form == "json"
+    if out is None:
+        print_json(loads(as_json(made))) if is_json else print_text(as_markdown(made).removesuffix("\n"))
+        return
+    try:
+        out.write_bytes(as_json(made) if is_json else as_markdown(made).encode())
+    except OSError as error:
+        raise RunNotWritable(str(out), problem=error.strerror or str(error), errno=error.errno) from error

@@ -1,0 +1,69 @@
+"""What `run`, `resume` and `play` share of beginning."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from termarena.runs.plan import RunOptions
+    from termarena.tasks import Task
+
+__all__ = ["new_folder", "options_of", "version_of"]
+
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+LONGEST_WORD = 40
+
+
+def options_of(**values: object) -> RunOptions:
+    """The run's options. Raises UsageError for a value that cannot be, NotFound for a driver that there is not."""
+    from pydantic import ValidationError
+
+    from termarena.core.errors import NotFound, UsageError
+    from termarena.runs.plan import RunOptions
+    from termarena.sandbox.drivers import AUTO, DRIVERS
+
+    if values["driver"] not in (AUTO, *DRIVERS):
+        raise NotFound(f"no driver is called {values['driver']}", known=(AUTO, *DRIVERS))
+    try:
+        return RunOptions.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise UsageError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from error
+
+
+def version_of(options: RunOptions, task: Task) -> str:
+    """What the agent calls its version, `unknown` where it has no way to try this task.
+
+    Raises NotFound or UsageError for a word that names no agent here: better now than in every trial.
+    """
+    from termarena import __version__
+    from termarena.agents.baseline import is_baseline
+    from termarena.agents.registry import AgentOptions, resolve_agent
+    from termarena.core.errors import TaskError
+    from termarena.models import RunModels
+    from termarena.runs.trials import limits_of
+
+    if is_baseline(options.agent):
+        return __version__
+    try:
+        given = AgentOptions(model=options.model, models=RunModels(limits_of(options)))
+        made = resolve_agent(options.agent, task=task, options=given)
+    except TaskError:
+        return "unknown"
+    return made().version
+
+
+def new_folder(agent: str) -> Path:
+    """`runs/2026-11-15T10-00-00Z-oracle`, or with a number behind it where that is taken."""
+    from datetime import UTC, datetime
+
+    from termarena.cli.finding import RUNS
+
+    word = _ODD.sub("-", agent.rpartition("/")[2]).strip("-.")[:LONGEST_WORD] or "agent"
+    name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{word}"
+    folder, number = RUNS / name, 2
+    while folder.exists():
+        folder, number = RUNS / f"{name}-{number}", number + 1
+    return folder

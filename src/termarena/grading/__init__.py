@@ -1,0 +1,27 @@
+"""Grading: tests that enter when the agent can no longer act, and the verdict they give."""
+
+from __future__ import annotations
+
+from termarena.grading.contract import (
+    GradedIn,
+    GradingFault,
+    GradingMode,
+    IntegrityFinding,
+    TestResult,
+    TestState,
+    Verdict,
+)
+from termarena.grading.grader import Grader
+from termarena.grading.job import GradingJob
+
+__all__ = [
+    "GradedIn",
+    "Grader",
+    "GradingFault",
+    "GradingJob",
+    "GradingMode",
+    "IntegrityFinding",
+    "TestResult",
+    "TestState",
+    "Verdict",
+]

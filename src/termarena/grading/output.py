@@ -1,0 +1,45 @@
+"""What tests wrote, as far as it is kept: bytes for the record, text for the parsers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["FIRST_BYTES", "LAST_BYTES", "TestOutput"]
+
+FIRST_BYTES: Final = 1 << 20
+LAST_BYTES: Final = 4 << 20
+"""More than of the beginning: results stand at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutput:
+    """Standard output and error as one stream, in the order in which it was written."""
+
+    __test__ = False  # pytest looks for classes of this name
+
+    first: bytes
+    last: bytes
+    total_bytes: int
+
+    @property
+    def left_out_bytes(self) -> int:
+        """How much of the middle is not kept."""
+        return self.total_bytes - len(self.first) - len(self.last)
+
+    def joined(self) -> bytes:
+        """All that is kept, with a line where the middle is missing."""
+        missing = self.left_out_bytes
+        gap = f"\n[… {missing} bytes left out …]\n".encode() if missing else b""
+        return self.first + gap + self.last
+
+    def text(self) -> str:
+        """The same, as text."""
+        return self.joined().decode("utf-8", "replace")
+
+    def save(self, path: Path) -> None:
+        """Write it to a file; raises `OSError` from the host."""
+        path.write_bytes(self.joined())

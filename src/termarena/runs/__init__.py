@@ -1,0 +1,1 @@
+"""Runs: trials, their journal, resuming, retries, grading again."""

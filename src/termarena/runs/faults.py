@@ -1,0 +1,74 @@
+"""Whose fault it was, decided by what was raised and by the kernel's counters, never by the words of a message."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, NamedTuple
+
+from termarena.core.errors import (
+    CapabilityMissing,
+    EngineError,
+    ImageError,
+    NoSolution,
+    SandboxBroken,
+    SandboxStartError,
+    TaskError,
+    TermArenaError,
+    Unhealthy,
+    UsageError,
+)
+from termarena.models.errors import KeyRefused, ModelRejected, ModelUnavailable
+from termarena.runs.outcome import Fault, FaultDetail, Phase
+
+if TYPE_CHECKING:
+    from termarena.sandbox import Usage
+
+__all__ = ["Blame", "blame", "describe", "has_exhausted_resources", "is_machinery"]
+
+LONGEST_LOG = 8_000
+
+
+class Blame(NamedTuple):
+    """A fault with its evidence."""
+
+    fault: Fault
+    detail: FaultDetail
+
+
+def blame(error: BaseException, phase: Phase) -> Blame:
+    """Whose fault an error is that ended a trial before its verdict."""
+    return Blame(_fault_of(error), describe(error, phase))
+
+
+def _fault_of(error: BaseException) -> Fault:
+    if isinstance(error, ImageError):
+        return error.cause or "infra"
+    return "task" if isinstance(error, TaskError | Unhealthy | NoSolution) else "infra"
+
+
+def describe(error: BaseException, phase: Phase) -> FaultDetail:
+    """An error as a record keeps it; a traceback only where nobody foresaw the error."""
+    is_foreseen = isinstance(error, TermArenaError)
+    permanent = isinstance(error, TaskError | CapabilityMissing | UsageError | KeyRefused | ModelRejected)
+    return FaultDetail(
+        phase=phase,
+        kind=type(error).__name__,
+        message=str(error) or type(error).__name__,
+        hint=error.hint if isinstance(error, TermArenaError) else None,
+        log_tail=str(getattr(error, "log_tail", ""))[-LONGEST_LOG:],
+        traceback="" if is_foreseen else "".join(traceback.format_exception(error))[-LONGEST_LOG:],
+        is_retriable=not permanent and _fault_of(error) != "task",
+    )
+
+
+def is_machinery(error: BaseException) -> bool:
+    """Whether an error that came out of an agent's work is ours: the sandbox, its engine or the model is gone.
+
+    Every other error of the sandbox room is an answer that the agent did not take: a missing file, an ended shell.
+    """
+    return isinstance(error, SandboxBroken | EngineError | SandboxStartError | CapabilityMissing | ModelUnavailable)
+
+
+def has_exhausted_resources(usage: Usage | None) -> bool:
+    """Whether the kernel killed for memory: its own counter says so."""
+    return usage is not None and bool(usage.oom_kills)

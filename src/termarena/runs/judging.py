@@ -1,0 +1,203 @@
+"""Which gradings a sealed state gets, and which of them counts."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from termarena.grading.control import against_control, needs_control
+from termarena.grading.grader import Grader
+from termarena.grading.integrity import apply
+from termarena.grading.job import GradingJob
+from termarena.grading.separate import carry_over, collect
+from termarena.sandbox import Network
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from termarena.agents.contract import AgentEnd
+    from termarena.grading.contract import GradedIn, IntegrityFinding, Verdict
+    from termarena.runs.plan import RunOptions
+    from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
+    from termarena.sandbox.staging import Stage, StartState
+    from termarena.sandbox.terminal import Terminal
+    from termarena.tasks.model import Environment, Grading, NetworkPolicy, Task, Tests
+
+__all__ = ["Case", "Judge", "is_live_evidence", "under_policy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A state that an agent left and that nothing can change any more, and what is to be asked of it."""
+
+    task: Task
+    tests: Tests | None
+    grading: Grading
+    box: Sandbox
+    """Frozen, or sealed where no live grading can follow."""
+    start: StartState | None
+    """What it was before the agent came; None where that is still to be prepared, should it be asked for."""
+    snapshot: Snapshot | None
+    """None where only a live grading was asked for and the state is not kept."""
+    changes: FileChanges
+    findings: tuple[IntegrityFinding, ...]
+    processes_left: int
+    agent_end: AgentEnd
+    terminal: Terminal | None
+    """The agent's, for tests that are to be typed into it."""
+    output: Path
+    logs: Path
+
+
+def is_live_evidence(task: Task, *, processes_left: int, agent_end: AgentEnd) -> bool:
+    """Whether a sealed grading may miss what counts: the task wants services, its tests want the agent's own shell, or
+    the agent left processes running.
+
+    What an agent left running at its deadline is work that goes on after it, unless the task wants services.
+    """
+    wants_services = bool(task.environment.services or task.environment.compose)
+    wants_shell = task.tests is not None and task.tests.same_shell
+    return wants_services or wants_shell or (processes_left > 0 and agent_end != "timeout")
+
+
+def under_policy(spec: SandboxSpec, policy: NetworkPolicy | None) -> SandboxSpec:
+    """The spec with the network that a phase has of its own, if it has one."""
+    if policy is None:
+        return spec
+    network = Network(mode=policy.mode, allowed_hosts=policy.allowed_hosts)
+    return spec.model_copy(update={"network": network})
+
+
+def _put_aside(case: Case, graded_in: GradedIn) -> None:
+    """Keep what these tests wrote under a name that tells where they ran; what counts has the plain name."""
+    for path in (case.output, case.logs):
+        if path.exists():
+            path.rename(_aside(path, graded_in))
+
+
+def _take_back(case: Case, graded_in: GradedIn) -> None:
+    for path in (case.output, case.logs):
+        if _aside(path, graded_in).exists():
+            _aside(path, graded_in).rename(path)
+
+
+def _aside(path: Path, graded_in: GradedIn) -> Path:
+    return path.with_name(f"{path.stem}-{graded_in}{path.suffix}")
+
+
+async def _surely(grade: Callable[[Case], Awaitable[Verdict]], case: Case) -> Verdict:
+    """The verdict, asked for once more where the sandbox failed: a state that breaks sandboxes breaks the next too."""
+    verdict = await grade(case)
+    has_broken = verdict.fault is not None and verdict.fault.reason == "sandbox"
+    return await grade(case) if has_broken else verdict
+
+
+class Judge:
+    """Grades cases for one run."""
+
+    def __init__(self, driver: Driver, stage: Stage, options: RunOptions) -> None:
+        """The sandboxes of gradings come from the run's own driver."""
+        self._driver = driver
+        self._stage = stage
+        self._options = options
+        self._grader = Grader()
+
+    async def judge(self, case: Case) -> Verdict:
+        """The verdict that counts, with the others in it. Raises what starting a sandbox raises."""
+        verdict = await self._verdict(case)
+        return against_control(verdict, await self._control(case)) if needs_control(verdict) else verdict
+
+    async def _verdict(self, case: Case) -> Verdict:
+        if case.grading.mode == "separate":
+            return await _surely(self._separate, case)
+        if self._options.grading == "live":
+            return await self._live(case)
+        sealed = await _surely(self._sealed, case)
+        live_counts = (
+            not sealed.is_pass
+            and self._options.grading != "sealed"
+            and is_live_evidence(case.task, processes_left=case.processes_left, agent_end=case.agent_end)
+        )
+        if not live_counts and self._options.grading != "both":
+            return sealed
+        _put_aside(case, "sealed")
+        live = await self._live(case)
+        counts, other = (live, sealed) if live_counts else (sealed, live)
+        if counts is sealed:
+            _put_aside(case, "live")
+            _take_back(case, "sealed")
+        return counts.model_copy(update={"others": (other,)})
+
+    async def _control(self, case: Case) -> Verdict:
+        """The same tests on the state before the agent came; what they write is not kept."""
+        start = case.start or await self._prepared(case.task.environment, case.task)
+        with tempfile.TemporaryDirectory(prefix="termarena-control-") as folder:
+            job = replace(self._job(case), output=Path(folder) / "output", logs=None)
+            async with start.start(spec=under_policy(start.spec, case.grading.network)) as fresh:
+                if case.grading.mode != "separate":
+                    return await self._grader.grade(fresh, job, graded_in="sealed")
+                async with self._verifier(case) as own:
+                    await collect(fresh, case.grading)
+                    await carry_over(fresh, own, case.task.artifacts)
+                    return await self._grader.grade(own, job, graded_in="separate")
+
+    async def _sealed(self, case: Case) -> Verdict:
+        if case.snapshot is None:
+            raise ValueError("a sealed grading needs the snapshot of the state")
+        spec = under_policy(case.snapshot.spec, case.grading.network)
+        async with self._driver.start(case.snapshot, spec=spec) as fork:
+            return await self._grade(case, fork, "sealed")
+
+    async def _live(self, case: Case) -> Verdict:
+        await case.box.thaw()
+        return await self._grade(case, case.box, "live")
+
+    async def _separate(self, case: Case) -> Verdict:
+        """In a sandbox of the grader's own, which gets the task's artifacts and nothing else of the agent's."""
+        async with self._verifier(case) as own:
+            if case.grading.collect:
+                await self._collect(case)
+            await carry_over(case.box, own, case.task.artifacts, changes=case.changes)
+            return await self._grade(case, own, "separate")
+
+    async def _collect(self, case: Case) -> None:
+        """Only for as long as the commands take is the box alive; what ran on at a deadline does not run on here."""
+        if not is_live_evidence(case.task, processes_left=case.processes_left, agent_end=case.agent_end):
+            await case.box.kill_processes()
+        await case.box.thaw()
+        await collect(case.box, case.grading)
+        await case.box.freeze()
+
+    @asynccontextmanager
+    async def _verifier(self, case: Case) -> AsyncIterator[Sandbox]:
+        state = await self._prepared(case.grading.environment or case.task.environment, case.task)
+        async with state.start(spec=under_policy(state.spec, case.grading.network)) as own:
+            yield own
+
+    async def _prepared(self, environment: Environment, task: Task) -> StartState:
+        return await self._stage.prepare(environment, folder=Path(task.provenance.path), task=task.id)
+
+    async def _grade(self, case: Case, box: Sandbox, graded_in: GradedIn) -> Verdict:
+        verdict = await self._grader.grade(
+            box,
+            self._job(case),
+            graded_in=graded_in,
+            changes=case.changes,
+            terminal=case.terminal if graded_in == "live" else None,
+        )
+        # What the agent did to its own sandbox is told, and cannot reach a grader that has one of its own.
+        integrity = "report" if graded_in == "separate" else self._options.integrity
+        return apply(verdict, case.findings, integrity=integrity)
+
+    def _job(self, case: Case) -> GradingJob:
+        return GradingJob(
+            task=case.task,
+            tests=case.tests,
+            grading=case.grading,
+            output=case.output,
+            logs=case.logs,
+            timeout_multiplier=self._options.timeout_multiplier,
+        )

@@ -1,0 +1,194 @@
+"""The files of an attempt. `result.json` is written last: where it is, the attempt is whole."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter
+
+from termarena.core.errors import TaskFormatError
+from termarena.core.records import read_record, write_record
+from termarena.core.trajectory import TrajectoryAgent
+from termarena.runs.concluding import conclude
+from termarena.runs.journal import now
+from termarena.runs.result import AgentFacts, LimitsUsed, SandboxFacts, StateKept, TrialResult
+from termarena.runs.steps import legs_of
+from termarena.sandbox import Change, FileChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from termarena.agents.recording import WorkspaceRecord
+    from termarena.core.records import Json
+    from termarena.core.run_folder import AttemptFolder
+    from termarena.core.scrub import Scrubber
+    from termarena.runs.plan import RunOptions
+    from termarena.runs.state import TrialState
+    from termarena.sandbox import Snapshot
+
+__all__ = ["keep_state", "read_changes", "read_result", "scrub_texts", "write_attempt", "write_result"]
+
+RESULT_KIND: Final = "trial-result"
+CHANGES_KIND: Final = "file-changes"
+_CHANGE: Final = TypeAdapter(Change)
+LARGEST_CHANGES: Final = 100_000
+"""So many changed paths are listed; the number of all is told."""
+
+
+async def keep_state(snapshot: Snapshot, changes: FileChanges, folder: AttemptFolder, options: RunOptions) -> StateKept:
+    """Save the final file state for later gradings, unless that is not wanted or it is too large.
+
+    Raises `OSError` when the run folder takes no more.
+    """
+    if not options.keep_state:
+        return "not_kept"
+    if sum(change.size or 0 for change in changes.changes) > options.state_limit_bytes:
+        return "too_large"
+    await snapshot.save(folder.state)
+    return "kept"
+
+
+def write_attempt(folder: AttemptFolder, state: TrialState, record: WorkspaceRecord, scrubber: Scrubber) -> TrialResult:
+    """Write everything, secrets scrubbed, and return the result; raises `OSError` when the folder takes no more."""
+    metrics = _metrics(state, record)
+    result = _result(state, record, metrics)
+    agent = TrajectoryAgent(name=result.agent.name, version=result.agent.version, model_name=result.agent.model)
+    record.save(folder, agent, usage=state.report.usage)
+    write_record(folder.metrics, "trial-metrics", metrics)
+    if state.changes is not None:
+        write_record(folder.changes, CHANGES_KIND, _changes(state.changes, scrubber))
+    scrub_texts(folder, scrubber)
+    write_result(folder, result, scrubber)
+    return result
+
+
+def scrub_texts(folder: AttemptFolder, scrubber: Scrubber) -> None:
+    """Take secrets out of what the tests wrote, their output and logs. Raises `OSError`."""
+    for text in _texts_of_others(folder):
+        scrubber.scrub_file(text)
+
+
+def write_result(folder: AttemptFolder, result: TrialResult, scrubber: Scrubber) -> None:
+    """Write or replace `result.json`."""
+    payload = scrubber.scrub_json(result.model_dump(mode="json"))
+    if not isinstance(payload, dict):
+        raise TypeError("a result is an object")
+    write_record(folder.result, RESULT_KIND, payload)
+
+
+def read_result(folder: AttemptFolder) -> TrialResult:
+    """Read it back; raises `TaskFormatError` for a file that is none."""
+    found = read_record(folder.result, RESULT_KIND)
+    found.pop("schema_version")
+    return TrialResult.model_validate(found)
+
+
+def read_changes(folder: AttemptFolder) -> FileChanges:
+    """What the agent changed, read back; none where nothing was recorded. Raises `TaskFormatError`."""
+    if not folder.changes.is_file():
+        return FileChanges()
+    listed = read_record(folder.changes, CHANGES_KIND)["changes"]
+    if not isinstance(listed, list):
+        raise TaskFormatError(str(folder.changes), field="changes", found="no list", expected="the changed paths")
+    return FileChanges(tuple(_CHANGE.validate_python(row) for row in listed))
+
+
+def _result(state: TrialState, record: WorkspaceRecord, metrics: Mapping[str, Any]) -> TrialResult:
+    found = conclude(state.end, state.verdict, state.blame)
+    task = state.task
+    return TrialResult(
+        run_id=state.run_id,
+        task_id=task.id,
+        task_digest=task.digest,
+        attempt=state.key.attempt,
+        retry=state.retry,
+        outcome=found.outcome,
+        agent_end=found.agent_end,
+        fault=found.fault,
+        failure_mode=found.failure_mode,
+        fault_detail=found.detail,
+        agent_error=state.agent_error,
+        reward=state.verdict.reward if state.verdict is not None else None,
+        verdict=state.verdict,
+        agent=_agent(state, record),
+        sandbox=_sandbox(state),
+        limits=_limits(state),
+        clocks=state.clocks,
+        metrics=metrics,
+        started_at=state.started_at,
+        finished_at=now(),
+    )
+
+
+def _agent(state: TrialState, record: WorkspaceRecord) -> AgentFacts:
+    usage = state.report.usage
+    return AgentFacts(
+        name=state.agent.name if state.agent else state.options.agent,
+        version=state.agent.version if state.agent else "",
+        model=state.report.model or state.options.model,
+        message=state.report.message,
+        commands=record.commands,
+        steps=len(record.steps),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        cost_usd=usage.cost_usd,
+    )
+
+
+def _sandbox(state: TrialState) -> SandboxFacts:
+    start = state.start
+    return SandboxFacts(
+        driver=state.setting.driver.name if state.setting else state.options.driver,
+        environment_digest=start.digest if start else "",
+        image_digest=start.image_digest if start else None,
+        is_host_root=start.is_host_root if start else False,
+        processes_left=state.processes_left,
+        state=state.state_kept,
+    )
+
+
+def _limits(state: TrialState) -> LimitsUsed:
+    legs = list(legs_of(state.task, state.options))
+    environment = state.task.environment
+    return LimitsUsed(
+        agent_timeout_s=sum(leg.timeout_s for leg in legs),
+        test_timeout_s=sum(leg.grading.timeout_s for leg in legs) * state.options.timeout_multiplier,
+        timeout_multiplier=state.options.timeout_multiplier,
+        is_default_timeout=any(leg.is_default_timeout for leg in legs),
+        cpus=environment.cpus,
+        memory_mb=environment.memory_mb,
+    )
+
+
+def _metrics(state: TrialState, record: WorkspaceRecord) -> dict[str, Any]:
+    usage = state.report.usage
+    return {
+        "commands": record.commands,
+        "calls": dict(record.counts),
+        "steps": len(record.steps),
+        "tokens": {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_tokens},
+        "cost_usd": usage.cost_usd,
+        "phases_s": {name: round(clock.duration_s, 6) for name, clock in state.clocks.items()},
+        "build_s": state.start.build_s if state.start else None,
+        "sandbox": dataclasses.asdict(state.usage) if state.usage else None,
+        "contention": dataclasses.asdict(state.contention) if state.contention else None,
+        "problems": list(record.problems),
+    }
+
+
+def _changes(changes: FileChanges, scrubber: Scrubber) -> dict[str, Any]:
+    listed: list[Json] = [
+        {name: value for name, value in dataclasses.asdict(change).items() if value is not None}
+        for change in changes.changes[:LARGEST_CHANGES]
+    ]
+    return {"total": len(changes.changes), "changes": scrubber.scrub_json(listed)}
+
+
+def _texts_of_others(folder: AttemptFolder) -> Iterable[Path]:
+    """What the tests wrote: their output and logs."""
+    yield from sorted(folder.path.glob("test_output*.txt"))
+    for logs in sorted(folder.path.glob(f"{folder.logs.name}*")):
+        yield from sorted(path for path in logs.rglob("*") if path.is_file() and not path.is_symlink())

@@ -1,0 +1,215 @@
+"""Grading again from captured file states: the agent is not run, and nothing of the first grading is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from termarena.core.errors import CapabilityMissing, ImageError, UsageError
+from termarena.core.run_folder import AttemptFolder
+from termarena.grading.integrity import examine
+from termarena.runs.concluding import conclude
+from termarena.runs.config_lock import read_config_lock
+from termarena.runs.journal import Journal, now
+from termarena.runs.judging import Case
+from termarena.runs.locking import hold
+from termarena.runs.opening import tasks_again
+from termarena.runs.plan import TrialKey
+from termarena.runs.reading import history_of
+from termarena.runs.recording import read_changes, read_result, scrub_texts, write_result
+from termarena.runs.trials import Trials
+from termarena.tasks.files import scan
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
+
+    from termarena.core.run_folder import RunFolder
+    from termarena.grading.contract import Verdict
+    from termarena.runs.outcome import Outcome
+    from termarena.runs.result import TrialResult, TrialSummary
+    from termarena.runs.setting import Setting
+    from termarena.tasks.model import Task
+
+__all__ = ["RegradeWish", "Regraded", "regrade"]
+
+FIRST_GRADING: Final = "before-regrade"
+
+
+@dataclass(frozen=True, slots=True)
+class RegradeWish:
+    """What is to be graded again, and by which tests."""
+
+    tests: Path | None = None
+    """A folder of tests that stands in for the task's own; or one with a folder per task, which holds `tests`."""
+    wants: Callable[[TrialKey], bool] = lambda _: True
+    source: Path | str | None = None
+    """The dataset, where it is no longer where the run found it."""
+
+
+class Regraded(NamedTuple):
+    """One trial that was looked at."""
+
+    key: TrialKey
+    before: Outcome
+    after: Outcome | None
+    """None: it was not graded again, `why` says why not."""
+    reward: float | None = None
+    why: str = ""
+
+
+async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path) -> AsyncIterator[Regraded]:
+    """Grade every captured state of a run again, sealed, one after the other; the journal gets each new outcome.
+
+    The first grading is kept in the attempt's folder. Raises what opening a run raises, and UsageError where `tests`
+    holds nothing for a task that is wanted.
+    """
+    wish = wish or RegradeWish()
+    lock = read_config_lock(run)
+    options = lock.options.model_copy(update={"grading": "sealed", "agent": "nop"})
+    with ExitStack() as stack:
+        stack.enter_context(hold(run))
+        history = history_of(run.journal)
+        wanted = [summary for summary in history.summaries() if wish.wants(_key(summary))]
+        tasks = tasks_again(lock, {summary.task_id for summary in wanted}, wish.source or history.source)
+        tests = _TestsOf(wish.tests)
+        chosen: Mapping[str, Task] = {name: tests.put_into(task, alone=len(tasks) == 1) for name, task in tasks.items()}
+        journal = stack.enter_context(Journal(run.journal, history.tail))
+        async with Trials(options, home=home, run_id=run.id) as trials:
+            for summary in wanted:
+                folder = run.attempt(summary.task_id, summary.attempt, retry=summary.retry)
+                yield await _regrade_one(folder, chosen[summary.task_id], summary, trials, journal)
+
+
+def _key(summary: TrialSummary) -> TrialKey:
+    return TrialKey(summary.task_id, summary.attempt)
+
+
+async def _regrade_one(
+    folder: AttemptFolder, task: Task, summary: TrialSummary, trials: Trials, journal: Journal
+) -> Regraded:
+    why = _why_not(folder, task, summary)
+    if why:
+        return Regraded(_key(summary), summary.outcome, None, why=why)
+    result = await asyncio.to_thread(read_result, folder)
+    try:
+        regraded = await _grade_again(folder, task, result, trials)
+    except (ImageError, CapabilityMissing) as error:
+        return Regraded(_key(summary), summary.outcome, None, why=error.message)
+    journal.append("trial_regraded", regraded.summary().model_dump(mode="json"))
+    journal.sync()
+    return Regraded(_key(summary), summary.outcome, regraded.outcome, regraded.reward)
+
+
+def _why_not(folder: AttemptFolder, task: Task, summary: TrialSummary) -> str:
+    if not folder.state.is_file():
+        return "its file state was not captured"
+    if summary.graded_in == "live":
+        return "its verdict came from processes that were running, which no file state holds"
+    return "only the state after its last step was captured" if task.steps else ""
+
+
+async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, trials: Trials) -> TrialResult:
+    aside = _move_aside(folder)
+    try:
+        verdict = await _judged_again(folder, task, result, trials.setting_on(result.sandbox.driver))
+    except BaseException:
+        _move_back(folder, aside)
+        raise
+    found = conclude(result.agent_end, verdict, None)
+    again = result.model_copy(
+        update={
+            "outcome": found.outcome,
+            "fault": found.fault,
+            "failure_mode": found.failure_mode,
+            "fault_detail": found.detail,
+            "reward": verdict.reward,
+            "verdict": verdict,
+            "task_digest": task.digest,
+            "regraded_at": now(),
+        }
+    )
+    await asyncio.to_thread(scrub_texts, folder, trials.scrubber)
+    await asyncio.to_thread(write_result, folder, again, trials.scrubber)
+    return again
+
+
+async def _judged_again(folder: AttemptFolder, task: Task, result: TrialResult, setting: Setting) -> Verdict:
+    changes = await asyncio.to_thread(read_changes, folder)
+    async with AsyncExitStack() as stack:
+        snapshot = await asyncio.to_thread(setting.driver.load, folder.state)
+        stack.callback(snapshot.close)
+        box = await stack.enter_async_context(setting.driver.start(snapshot))
+        case = Case(
+            task=task,
+            tests=task.tests,
+            grading=task.grading,
+            box=box,
+            start=None,
+            snapshot=snapshot,
+            changes=changes,
+            findings=await examine(box, changes, task),
+            processes_left=0,
+            agent_end=result.agent_end or "error",
+            terminal=None,
+            output=folder.test_output,
+            logs=folder.logs,
+        )
+        return await setting.judge.judge(case)
+
+
+def _move_aside(folder: AttemptFolder) -> AttemptFolder:
+    """Keep the earlier grading: its result, the tests' output and logs."""
+    number = 1
+    while (aside := folder.path / f"{FIRST_GRADING}-{number}").exists():
+        number += 1
+    aside.mkdir()
+    kept = AttemptFolder(aside)
+    kept.result.write_bytes(folder.result.read_bytes())
+    for theirs, ours in ((folder.test_output, kept.test_output), (folder.logs, kept.logs)):
+        if theirs.exists():
+            theirs.rename(ours)
+    return kept
+
+
+def _move_back(folder: AttemptFolder, aside: AttemptFolder) -> None:
+    for theirs, ours in ((folder.test_output, aside.test_output), (folder.logs, aside.logs)):
+        if theirs.is_dir():
+            shutil.rmtree(theirs)
+        theirs.unlink(missing_ok=True)
+        if ours.exists():
+            ours.rename(theirs)
+    aside.result.unlink()
+    aside.path.rmdir()
+
+
+class _TestsOf:
+    """The tests that stand in for those of a task."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def put_into(self, task: Task, *, alone: bool) -> Task:
+        if self._folder is None or task.tests is None:
+            return task
+        found = next((path for path in self._places(task, alone=alone) if path.is_dir()), None)
+        if found is None:
+            raise UsageError(
+                f"{self._folder} holds no tests for {task.id}",
+                hint="give the tests' folder of one task with --task ID, or a folder with ID/tests for each",
+            )
+        files = scan(str(found), boundary=str(found))
+        if task.tests.entry is not None and files.get(task.tests.entry) is None:
+            raise UsageError(f"{found} has no {task.tests.entry}", hint="tests keep the name of the task's own script")
+        changed = task.model_copy(update={"tests": task.tests.model_copy(update={"files": files})})
+        changed.__dict__.pop("digest", None)  # the old one's, if it was asked for
+        return changed
+
+    def _places(self, task: Task, *, alone: bool) -> tuple[Path, ...]:
+        if self._folder is None:
+            return ()
+        own = self._folder / task.id.rpartition("/")[2]
+        return (own / "tests", own, *((self._folder,) if alone else ()))

@@ -1,0 +1,138 @@
+"""The trials of one run: what they share, opened when the first needs it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from termarena.agents.baseline import baseline_of, is_baseline
+from termarena.agents.mind import LoopOptions
+from termarena.agents.recording import Recording
+from termarena.agents.registry import AgentOptions, resolve_agent, takes_models
+from termarena.core.scrub import Scrubber
+from termarena.grading.contract import Verdict
+from termarena.models import ModelLimits, RunModels, Sampling
+from termarena.runs.judging import Judge
+from termarena.runs.recording import write_attempt
+from termarena.runs.setting import Setting
+from termarena.runs.state import TrialState
+from termarena.runs.trial import Trial
+from termarena.sandbox.drivers import choose_driver, open_driver
+from termarena.sandbox.staging import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from termarena.agents.contract import Agent
+    from termarena.core.run_folder import AttemptFolder
+    from termarena.models.budget import Amount
+    from termarena.runs.plan import RunOptions, TrialPlan
+    from termarena.runs.result import TrialResult
+    from termarena.tasks import Task
+
+__all__ = ["Trials", "limits_of"]
+
+
+class Trials:
+    """Carries out trials; see `TrialRunner`. Drivers and start states are shared and end with `aclose`."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        *,
+        home: Path,
+        run_id: str,
+        on_log: Callable[[str], None] | None = None,
+        agent_options: AgentOptions | None = None,
+        spent: Amount | None = None,
+    ) -> None:
+        """`agent_options` say what agents get beyond their word, `spent` what a run that goes on has used before.
+
+        Raises `UsageError` for a baseline that is none.
+        """
+        self._options = options
+        self._home = home
+        self._run_id = run_id
+        self._on_log = on_log
+        self._spent = spent
+        self._models = RunModels(limits_of(options), spent=spent)
+        self._agent_options = agent_options or AgentOptions(
+            model=options.model, models=self._models, loop=_loop(options)
+        )
+        self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
+        self.scrubber = Scrubber.from_environment(os.environ)
+        self._settings: dict[str, Setting] = {}
+
+    async def probe(self) -> None:
+        """Look whether the model's endpoint is there, before anything starts; nothing is asked of the model.
+
+        Raises `ModelUnavailable` and its kind, and what `RunModels.check` raises.
+        """
+        if self._options.model is None or not takes_models(self._options.agent):
+            return
+        models = RunModels(limits_of(self._options), spent=self._spent)
+        try:
+            await models.probe(self._options.model)
+        finally:
+            await models.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Nothing starts yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End everything."""
+        await self.aclose()
+
+    async def run(self, plan: TrialPlan, task: Task, *, folder: AttemptFolder, retry: int = 0) -> TrialResult:
+        """One trial; raises `CancelledError` after its clean-up, and `OSError` from the run folder."""
+        folder.path.mkdir(parents=True, exist_ok=True)
+        state = TrialState(run_id=self._run_id, options=self._options, task=task, key=plan.key, retry=retry)
+        recording = Recording(folder, self.scrubber)
+        if self._baseline is not None:
+            reward = float(self._baseline.passes(task.id, plan.key.attempt))
+            state.end, state.verdict = "submitted", Verdict(reward=reward, graded_in="baseline")
+            return write_attempt(folder, state, await recording.finish(), self.scrubber)
+        return await Trial(lambda: self._setting_for(task), state, recording, scrubber=self.scrubber).run()
+
+    def _setting_for(self, task: Task) -> Setting:
+        """The driver that this task runs on; raises `CapabilityMissing` where none can."""
+        return self.setting_on(choose_driver(self._options.driver, task.environment, home=self._home).name)
+
+    def setting_on(self, driver_name: str) -> Setting:
+        """What trials on one driver share; raises `NotFound` for a driver that there is not."""
+        if driver_name not in self._settings:
+            driver = open_driver(driver_name, home=self._home, run_id=self._run_id, on_log=self._on_log)
+            stage = Stage(driver, build_timeout_multiplier=self._options.timeout_multiplier)
+            judge = Judge(driver, stage, self._options)
+            self._settings[driver_name] = Setting(self._options, driver, stage, judge, self._make_agent)
+        return self._settings[driver_name]
+
+    def _make_agent(self, task: Task) -> Agent:
+        return resolve_agent(self._options.agent, task=task, options=self._agent_options)()
+
+    async def aclose(self) -> None:
+        """End every sandbox and give back every start state."""
+        await self._models.aclose()
+        settings, self._settings = self._settings, {}
+        for setting in settings.values():
+            await setting.stage.aclose()
+            await setting.driver.aclose()
+
+
+def limits_of(options: RunOptions) -> ModelLimits:
+    """What a run allows its models."""
+    return ModelLimits(
+        trial_usd=options.trial_budget_usd,
+        run_usd=options.run_budget_usd,
+        trial_tokens=options.trial_budget_tokens,
+        run_tokens=options.run_budget_tokens,
+        requests_at_once=options.model_requests,
+        tokens_per_minute=options.model_tokens_per_minute,
+    )
+
+
+def _loop(options: RunOptions) -> LoopOptions:
+    usual = LoopOptions()
+    return LoopOptions(options.max_steps or usual.max_steps, Sampling(temperature=options.temperature))

@@ -1,0 +1,108 @@
+"""The drivers there are, by name; and which one is right for a task on this machine."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from termarena.core.errors import CapabilityMissing, EngineError, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from termarena.sandbox.contract import Driver
+    from termarena.tasks.model import Environment
+
+__all__ = ["AUTO", "DRIVERS", "Choice", "choose_driver", "open_driver"]
+
+DRIVERS: Final = ("namespace", "docker")
+AUTO: Final = "auto"
+"""The word for: whichever can."""
+
+
+class Choice(NamedTuple):
+    """A driver for a task."""
+
+    name: str
+    why: str
+    """One clause for people: why this one."""
+
+
+def open_driver(
+    name: str, *, home: Path | None = None, run_id: str = "", on_log: Callable[[str], None] | None = None
+) -> Driver:
+    """The driver of this name, which starts nothing yet; whoever opens it closes it.
+
+    `home` holds traces and root file systems, `run_id` labels containers, `on_log` gets the lines of pulls and builds.
+    Raises `NotFound` with the names there are.
+    """
+    # Each is imported when it is used: a machine without an engine never loads the client for one.
+    if name == "namespace":
+        made: Driver = import_module("termarena.sandbox.namespace").NamespaceDriver(home=home)
+    elif name == "docker":
+        made = import_module("termarena.sandbox.docker").DockerDriver(home=home, run_id=run_id, on_log=on_log)
+    else:
+        raise NotFound(f"no driver is called {name}", known=DRIVERS)
+    return made
+
+
+def choose_driver(name: str, environment: Environment, *, home: Path) -> Choice:
+    """The driver of this name; for `auto` the first that can make the environment here, found by trying.
+
+    A task with a bare recipe runs on the embedded sandbox if that works here and the tools are installed; everything
+    else takes a container engine that answers. Raises `NotFound` for a name that is none, `CapabilityMissing`, with
+    what to do, when no driver can.
+    """
+    if name != AUTO:
+        if name not in DRIVERS:
+            raise NotFound(f"no driver is called {name}", known=(*DRIVERS, AUTO))
+        return Choice(name, "it was asked for")
+    problem = _namespace_problem(environment, home)
+    if problem is None:
+        return Choice("namespace", "the task has a recipe for a plain root file system")
+    if not has_image(environment):
+        hint = "see what the embedded sandbox needs: termarena doctor"
+        raise CapabilityMissing("a plain root file system", driver="namespace", why=problem, hint=hint)
+    if (silence := _engine_problem()) is not None:
+        hint = f"start a Docker or Podman engine (termarena doctor --docker); without one: {problem}"
+        raise CapabilityMissing("an image", driver="docker", why=silence, hint=hint)
+    return Choice("docker", problem)
+
+
+def has_image(environment: Environment) -> bool:
+    """Whether the environment says how to get an image: by name, a Dockerfile or a compose file."""
+    return bool(environment.image or environment.compose or environment.context.get("Dockerfile"))
+
+
+def _namespace_problem(environment: Environment, home: Path) -> str | None:
+    """Why the embedded sandbox cannot make this environment here; None when it can."""
+    from termarena.tasks.needs import tools_missing_for  # noqa: PLC0415 - only where it is asked
+
+    if environment.bare is None:
+        return "the task needs an image: it has no recipe for a plain root file system"
+    if missing := tools_missing_for(environment):
+        return f"this machine lacks {', '.join(missing)}, which the task requires"
+    return _kernel_problem(home)
+
+
+@cache
+def _kernel_problem(home: Path) -> str | None:
+    """What the kernel refuses to the embedded sandbox; a third of a second, once per process."""
+    from termarena.sandbox.namespace.probe import probe  # noqa: PLC0415 - only where it is asked
+
+    refused = [fact for fact in probe(home).facts if fact.is_needed and not fact.is_there]
+    return f"the embedded sandbox does not work here: {refused[0].name}: {refused[0].detail}" if refused else None
+
+
+def _engine_problem() -> str | None:
+    """Why no container engine can be used; None when one answers."""
+    from termarena.sandbox.docker.address import find_address  # noqa: PLC0415 - only where it is asked
+    from termarena.sandbox.docker.sweeping import ask  # noqa: PLC0415 - only where it is asked
+
+    try:
+        ask(find_address(), "GET", "/version")
+    except (EngineError, UsageError) as error:
+        return str(error)
+    return None

@@ -1,0 +1,108 @@
+"""Files of a namespace sandbox: its process 1 opens single ones for us, and forks jobs for whole trees."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from termarena.core.errors import SandboxFileError
+from termarena.sandbox.contract import TreeReport
+from termarena.sandbox.namespace import trees
+from termarena.sandbox.namespace.answers import check_path, raise_refusal, read_and_close, write_and_close
+from termarena.sandbox.namespace.inside import wire
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.sandbox.namespace.channel import Channel
+
+__all__ = ["Files"]
+
+JOB_TIMEOUT_S: Final = 3600.0
+"""For a tree or a snapshot: a root in the sandbox may stop the process that carries it."""
+
+
+class Waits(Protocol):
+    """How to wait for the end of something that a request started, so that a cancelled wait ends it."""
+
+    async def __call__(
+        self, number: int, future: asyncio.Future[wire.Received], *, timeout_s: float | None
+    ) -> wire.Received:
+        """The answer to the request of this number."""
+
+
+class Files:
+    """What the contract says of reading, writing and trees; the sandbox checks whether it may."""
+
+    def __init__(self, channel: Channel, wait: Waits) -> None:
+        """`wait` is the sandbox's."""
+        self._channel = channel
+        self._wait = wait
+
+    async def _open(self, path: str, **how: object) -> int:
+        received = await self._channel.ask({"op": "open", "path": path, **how})
+        raise_refusal(received.message, str(how["access"]), path)
+        return received.fds[0]
+
+    async def read(self, path: str, *, max_bytes: int) -> bytes:
+        """See the contract."""
+        check_path(path)
+        return await asyncio.to_thread(read_and_close, await self._open(path, access="read"), path, max_bytes)
+
+    async def write(self, path: str, content: bytes, *, mode: int, user: str) -> None:
+        """See the contract."""
+        check_path(path)
+        fd = await self._open(path, access="write", mode=mode, user=user)
+        await asyncio.to_thread(write_and_close, fd, path, content)
+        # Process 1 closes its own descriptor after it has answered; a program that is still open cannot be executed.
+        await self._channel.ask({"op": "nothing"})
+
+    async def put_tree(self, source: Path, target: str, *, user: str) -> TreeReport:
+        """See the contract."""
+        check_path(target)
+        reading, writing = os.pipe()
+        packing = asyncio.get_running_loop().run_in_executor(None, trees.pack_folder, source, writing)
+        try:
+            report = await self.job("put_tree", (reading,), path=target, user=user)
+        finally:
+            os.close(reading)
+            await asyncio.shield(packing)
+        return TreeReport(int(report["count"]), int(report["size_bytes"]))
+
+    async def get_tree(self, source: str, target: Path, *, max_bytes: int) -> TreeReport:
+        """See the contract."""
+        check_path(source)
+        await asyncio.to_thread(trees.make_empty, target)
+        reading, writing = os.pipe()
+        unpacking = asyncio.get_running_loop().run_in_executor(None, trees.receive_tree, reading, target)
+        try:
+            report = await self.job("get_tree", (writing,), path=source, max_bytes=max_bytes)
+        finally:
+            os.close(writing)
+            received = await asyncio.gather(asyncio.shield(unpacking), return_exceptions=True)
+        if isinstance(received[0], BaseException):
+            raise received[0]
+        done = received[0]
+        return TreeReport(done.files, done.size_bytes, tuple(sorted({*done.skipped, *report["skipped"]})))
+
+    async def job(self, job: str, fds: tuple[int, ...] = (), **args: object) -> dict[str, Any]:
+        """Run a job in the sandbox and take its report; `SandboxFileError` when it failed."""
+        report_fd = os.memfd_create("report", os.MFD_CLOEXEC)
+        number = self._channel.number()
+        try:
+            request = {"op": "job", "id": number, "job": job, **args}
+            begun = await self._channel.begin(request, (report_fd, *fds))
+            answer = await self._wait(number, begun, timeout_s=JOB_TIMEOUT_S)
+            os.lseek(report_fd, 0, os.SEEK_SET)
+            raw = wire.read_to_end(report_fd)
+        finally:
+            os.close(report_fd)
+        where = str(args.get("path", ""))
+        raise_refusal(answer.message, job, where)
+        if not raw:
+            raise SandboxFileError(job, where, problem="it was ended before it could report")
+        report: dict[str, Any] = json.loads(raw)
+        raise_refusal(report, job, str(report.get("path") or where))
+        return report

@@ -1,0 +1,51 @@
+"""The page about agents: its example runs, and it names every agent there is."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from termarena.agents import Brief, known_agents, resolve_agent
+from termarena.agents.workspace import TrialWorkspace
+from termarena.sandbox.bare import bare_spec, prepare_bare
+from termarena.tasks import load_dataset
+
+if TYPE_CHECKING:
+    import pytest
+
+    from termarena.agents.recording import Recording
+    from termarena.sandbox.namespace import NamespaceDriver
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+
+
+async def test_the_example_solves_a_sample(
+    driver: NamespaceDriver, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = re.search(r"```python\n(.*?)\n```\n", PAGE, re.DOTALL)
+    assert found is not None
+    assert len(found[1].splitlines()) <= 30
+    (tmp_path / "typist.py").write_text(found[1])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (task,) = (task for task in load_dataset("samples").tasks if task.id == "termarena/hello-world")
+    agent = resolve_agent("typist:Typist", task=task)()
+    async with driver.start(bare_spec(task.environment)) as box:
+        await prepare_bare(box, task.environment)
+        async with TrialWorkspace(box, recording, deadline=time.monotonic() + 60) as workspace:
+            brief = Brief(task_id=task.id, instruction=task.instruction, timeout_s=60)
+            report = await agent.solve(brief, workspace)
+        assert (report.end, report.message) == ("submitted", "14 bytes: 'Hello, world!\\n'")
+        assert await box.read("/app/hello.txt") == b"Hello, world!\n"
+    record = await recording.finish()
+    assert [row.name for row in record.calls] == ["write", "exec", "terminal", "terminal.run"]
+    assert record.steps[0].message == "I shall write 14 characters to /app/hello.txt."
+
+
+def test_the_page_names_every_agent() -> None:
+    rows = {word for row in re.findall(r"^\| (`.+?) \|", PAGE, re.MULTILINE) for word in re.findall(r"`([^`]+)`", row)}
+    assert {known.word for known in known_agents()} <= rows

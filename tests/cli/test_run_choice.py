@@ -1,0 +1,71 @@
+"""Which tasks a run is made of when some of the folders do not load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.folders import harbor
+from termarena.cli.meaning import meant_by
+from termarena.core.errors import NotFound, TaskError
+from termarena.tasks import Selection, load_dataset
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.tasks import Dataset
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    for name in ("good-a", "good-b"):
+        harbor(tmp_path / name)
+    for name in ("bad-a", "bad-b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "task.toml").write_text("[[")
+    return load_dataset(tmp_path)
+
+
+def _names(dataset: Dataset, **selection: object) -> tuple[list[str], list[str], int]:
+    meant = meant_by(Selection.model_validate(selection), dataset)
+    return [task.id for task in meant.tasks], [*meant.broken], len(meant.unjudged)
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        ({}, (["good-a", "good-b"], ["bad-a", "bad-b"], 0)),
+        ({"ids": ("good-a",)}, (["good-a"], [], 0)),
+        ({"ids": ("good-a", "bad-a")}, (["good-a"], ["bad-a"], 0)),
+        ({"ids": ("*-a",)}, (["good-a"], ["bad-a"], 0)),
+        ({"exclude": ("bad-*",)}, (["good-a", "good-b"], [], 0)),
+        ({"exclude": ("bad-a", "good-b")}, (["good-a"], ["bad-b"], 0)),
+        ({"sample": 1, "seed": 3}, (["good-b"], [], 2)),
+        ({"first": 1}, (["good-a"], [], 2)),
+        ({"seed": 3}, (["good-a", "good-b"], ["bad-a", "bad-b"], 0)),
+    ],
+)
+def test_broken_folders_neither_stop_the_good_ones_nor_vanish(
+    dataset: Dataset, selection: dict[str, object], expected: tuple[list[str], list[str], int]
+) -> None:
+    assert _names(dataset, **selection) == expected
+
+
+def test_a_broken_task_alone_is_its_own_error(dataset: Dataset) -> None:
+    with pytest.raises(TaskError, match=r"bad-a/task\.toml"):
+        _names(dataset, ids=("bad-a",))
+
+
+@pytest.mark.parametrize("selection", [{"ids": ("none",)}, {"ids": ("bad-a",), "exclude": ("bad-a",)}])
+def test_what_names_nothing_is_not_found(dataset: Dataset, selection: dict[str, object]) -> None:
+    with pytest.raises(NotFound):
+        _names(dataset, **selection)
+
+
+def test_a_folder_whose_name_a_task_has_is_told_apart_by_its_path(tmp_path: Path) -> None:
+    harbor(tmp_path / "a", task_toml='schema_version = "1.4"\n[task]\nname = "org/b"\n')
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "task.toml").write_text("[[")
+    tasks, broken, _ = _names(load_dataset(tmp_path))
+    assert (tasks, broken) == (["org/b"], ["b"])

@@ -1,0 +1,409 @@
+"""A trial from start to record, on the embedded sandbox: what counts, when, and whose fault it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.agents import IsNotToBeStopped
+from support.folders import TASK_YAML, terminal_bench_1
+from support.tasks import LOOKS_FOR_ONE, Made, make_task
+from support.trials import try_task
+from termarena.core.run_folder import AttemptFolder
+from termarena.core.trajectory import read_trajectory
+from termarena.grading import Grader
+from termarena.runs.recording import read_changes, read_result
+from termarena.runs.trials import Trials
+from termarena.sandbox.namespace import NamespaceDriver
+from termarena.sandbox.terminal.cast import read_cast
+from termarena.tasks import load_task
+from termarena.tasks.model import BareRecipe
+
+if TYPE_CHECKING:
+    from termarena.grading import GradingJob, Verdict
+    from termarena.runs.result import TrialResult
+    from termarena.sandbox import Sandbox
+
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.asyncio]
+
+
+class Bench:
+    """Makes the tasks of one test and tries them."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder = folder
+        self.home = home
+        self.attempt = AttemptFolder(folder / "attempt")
+
+    async def run(self, agent: str, made: Made | None = None, **options: object) -> TrialResult:
+        task = make_task(self.folder / "task", made)
+        return await try_task(task, agent, self.attempt.path, home=self.home, **options)
+
+    def script(self, text: str) -> str:
+        path = self.folder / "agent.sh"
+        path.write_text(text)
+        return f"script:{path}"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, home: Path) -> Bench:
+    return Bench(tmp_path, home)
+
+
+async def test_the_reference_solution_solves_and_everything_is_recorded(bench: Bench) -> None:
+    result = await bench.run("oracle")
+    assert (result.outcome, result.agent_end, result.fault, result.reward) == ("solved", "submitted", None, 1.0)
+    assert list(result.clocks) == ["prepare", "work", "seal", "grade", "record"]
+    assert read_result(bench.attempt) == result
+    names = {path.name for path in bench.attempt.path.iterdir()}
+    assert names >= {"result.json", "trajectory.json", "tool_calls.json", "metrics.json", "changes.json"}
+    assert {"test_output.txt", "state.snapshot"} <= names
+    changes = json.loads(bench.attempt.changes.read_text())["changes"]
+    assert [(row["path"], row["change"]) for row in changes if row["kind"] == "file"] == [("/app/one.txt", "added")]
+    trajectory = read_trajectory(bench.attempt.trajectory)
+    assert trajectory.steps[0].message == "Write 1 to /app/one.txt.\n"
+
+
+async def test_doing_nothing_fails_and_is_no_fault(bench: Bench) -> None:
+    result = await bench.run("nop")
+    assert (result.outcome, result.agent_end, result.fault) == ("unsolved", "submitted", None)
+    assert result.failure_mode == "TEST_FAILED"
+
+
+async def test_the_terminal_of_the_agent_is_recorded(bench: Bench) -> None:
+    made = Made(files={"solution/solve.sh": "#!/bin/sh\necho 1 >/app/one.txt\n"})
+    await bench.run("support.agents:TypesIntoATerminal", made)
+    events = read_cast(bench.attempt.cast()).events
+    assert "echo 1" in "".join(event.text for event in events if event.code == "o")
+
+
+# The deadline.
+
+
+async def test_work_after_the_deadline_does_not_score(bench: Bench) -> None:
+    late = "(sleep 2; echo 1 >/app/one.txt) & sleep 60\n"
+    tests = "#!/bin/sh\nsleep 3\n" + LOOKS_FOR_ONE.removeprefix("#!/bin/sh\n")
+    result = await bench.run(bench.script(late), Made(agent_s=1.0, tests=tests))
+    assert (result.outcome, result.agent_end, result.failure_mode) == ("unsolved", "timeout", "AGENT_TIMEOUT")
+    assert result.clocks["work"].duration_s < 5
+
+
+async def test_a_daemon_that_finishes_the_job_after_the_deadline_does_not_score(bench: Bench) -> None:
+    late = "setsid sh -c 'trap \"\" HUP TERM; sleep 2; echo 1 >/app/one.txt' >/dev/null 2>&1 & sleep 60\n"
+    tests = "#!/bin/sh\nsleep 3\n" + LOOKS_FOR_ONE.removeprefix("#!/bin/sh\n")
+    result = await bench.run(bench.script(late), Made(agent_s=1.0, tests=tests))
+    assert (result.outcome, result.agent_end) == ("unsolved", "timeout")
+
+
+async def test_a_task_finished_before_the_deadline_is_solved_though_the_agent_ran_out_of_time(bench: Bench) -> None:
+    result = await bench.run(bench.script("echo 1 >/app/one.txt; sleep 60\n"), Made(agent_s=1.0))
+    assert (result.outcome, result.agent_end, result.failure_mode) == ("solved", "timeout", "NONE")
+
+
+async def test_an_agent_that_blocks_its_thread_cannot_hold_up_the_deadline(bench: Bench) -> None:
+    result = await bench.run("support.agents:Blocks", Made(agent_s=0.5))
+    assert (result.agent_end, result.outcome) == ("timeout", "unsolved")
+    assert result.clocks["work"].duration_s < 5
+
+
+async def test_the_multiplier_is_recorded_with_the_limits_it_made(bench: Bench) -> None:
+    result = await bench.run("oracle", Made(agent_s=10.0, verifier_s=20.0), timeout_multiplier=0.5)
+    limits = result.limits
+    assert (limits.timeout_multiplier, limits.agent_timeout_s, limits.test_timeout_s) == (0.5, 5.0, 10.0)
+
+
+async def test_an_agent_that_takes_no_notice_of_its_deadline_has_still_run_out_of_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trials, "_make_agent", lambda *_: IsNotToBeStopped())
+    tests = "#!/bin/sh\nsleep 2\n" + LOOKS_FOR_ONE.removeprefix("#!/bin/sh\n")
+    result = await bench.run("nop", Made(agent_s=0.5, tests=tests))
+    assert (result.agent_end, result.outcome) == ("timeout", "unsolved")
+
+
+# Whose fault.
+
+
+async def test_an_agent_that_says_the_sandbox_broke_is_not_believed(bench: Bench) -> None:
+    result = await bench.run("support.agents:BlamesTheSandbox")
+    assert (result.outcome, result.agent_end, result.fault) == ("unsolved", "error", None)
+
+
+async def test_a_name_that_is_not_utf_8_is_recorded_like_any_other(bench: Bench) -> None:
+    result = await bench.run(bench.script("echo 1 >/app/one.txt; touch \"$(printf '/app/\\377')\"\n"))
+    assert result.outcome == "solved"
+    assert read_changes(bench.attempt).get("/app/\udcff") is not None
+
+
+async def test_an_agent_that_crashes_is_still_graded(bench: Bench) -> None:
+    result = await bench.run("support.agents:SolvesAndCrashes")
+    assert (result.outcome, result.agent_end, result.fault) == ("solved", "error", None)
+    assert result.agent_error is not None
+    assert "ZeroDivisionError" in result.agent_error.traceback
+
+
+def _first_process_beside(words: bytes) -> int | None:
+    """Process 1 of the sandbox in which a program with this command line runs."""
+    spaces: dict[str, list[Path]] = {}
+    wanted = None
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            space = str((process / "ns/pid").readlink())
+            spaces.setdefault(space, []).append(process)
+            if (process / "cmdline").read_bytes() == words:
+                wanted = space
+        except OSError:
+            continue
+    for process in spaces.get(wanted or "", []):
+        if re.search(r"^NSpid:.*\s1$", (process / "status").read_text(), re.MULTILINE):
+            return int(process.name)
+    return None
+
+
+async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(bench: Bench) -> None:
+    running = asyncio.ensure_future(bench.run(bench.script(f"sleep {86_000 + os.getpid() / 10**7}\n")))
+    words = f"sleep\0{86_000 + os.getpid() / 10**7}\0".encode()
+    while (found := await asyncio.to_thread(_first_process_beside, words)) is None:
+        assert not running.done()
+    os.kill(found, signal.SIGKILL)
+    result = await running
+    assert (result.outcome, result.fault, result.failure_mode) == ("unscored", "infra", "INFRA_FAULT")
+    assert result.fault_detail is not None
+    assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("SandboxBroken", True)
+
+
+async def test_a_grading_whose_sandbox_is_killed_is_done_again_and_not_put_on_the_agent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grade, boxes = Grader.grade, []
+
+    async def killed_once(self: Grader, box: Sandbox, job: GradingJob, **how: Any) -> Verdict:  # noqa: ANN401 - as it takes them
+        boxes.append(box)
+        if len(boxes) == 1:
+            await box.stop()
+        return await grade(self, box, job, **how)
+
+    monkeypatch.setattr(Grader, "grade", killed_once)
+    result = await bench.run("oracle")
+    assert (result.outcome, result.fault, len(boxes)) == ("solved", None, 2)
+
+
+async def test_a_set_up_that_fails_is_the_tasks_fault_and_not_retried(bench: Bench) -> None:
+    result = await bench.run("oracle", Made(setup="exit 3\n"))
+    assert (result.outcome, result.fault, result.agent_end) == ("unscored", "task", None)
+    assert result.summary().is_retriable is False
+
+
+async def test_an_agent_that_eats_all_memory_has_met_its_limit(bench: Bench) -> None:
+    hungry = 'python3 -c "x = bytearray(3 << 30)"; tail /dev/zero; exit 1\n'
+    result = await bench.run(bench.script(hungry), Made(memory_mb=1024))
+    assert (result.outcome, result.agent_end, result.fault) == ("unsolved", "resource_limit", None)
+    assert result.metrics["sandbox"]["oom_kills"]
+
+
+# Grading modes.
+
+SERVES = Made(
+    solution="setsid sh -c 'echo $$ >/app/pid; exec sleep 1000' >/dev/null 2>&1 &\n"
+    "while ! [ -s /app/pid ]; do :; done\n",
+    tests='#!/bin/sh\n(kill -0 "$(cat /app/pid)" && echo 1 || echo 0) >/logs/verifier/reward.txt\n',
+)
+
+
+async def test_a_process_that_must_be_alive_is_graded_live(bench: Bench) -> None:
+    result = await bench.run("oracle", SERVES)
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in) == ("solved", "live")
+    assert [other.graded_in for other in result.verdict.others] == ["sealed"]
+    assert result.sandbox.processes_left == 1
+
+
+async def test_a_state_that_passes_sealed_is_not_graded_live(bench: Bench) -> None:
+    left = "echo 1 >/app/one.txt; setsid sleep 1000 >/dev/null 2>&1 &\n"
+    result = await bench.run(bench.script(left))
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in, result.verdict.others) == ("solved", "sealed", ())
+    assert result.sandbox.processes_left == 1
+
+
+@pytest.mark.parametrize(("mode", "outcome"), [("sealed", "unsolved"), ("live", "solved"), ("both", "solved")])
+async def test_the_mode_decides_whether_processes_count(bench: Bench, mode: str, outcome: str) -> None:
+    result = await bench.run("oracle", SERVES, grading=mode)
+    assert result.outcome == outcome
+
+
+async def test_both_grades_twice_and_says_which_counted(bench: Bench) -> None:
+    result = await bench.run("oracle", grading="both")
+    assert result.verdict is not None
+    assert (result.verdict.graded_in, [other.graded_in for other in result.verdict.others]) == ("sealed", ["live"])
+
+
+# The grader.
+
+
+async def test_tests_that_hang_count_as_unsolved_and_are_flagged(bench: Bench) -> None:
+    result = await bench.run("oracle", Made(tests="#!/bin/sh\nsleep 600\n", verifier_s=0.5))
+    assert result.verdict is not None
+    assert (result.outcome, result.fault, result.verdict.timed_out) == ("unsolved", None, True)
+    assert result.failure_mode == "TEST_TIMEOUT"
+
+
+@pytest.mark.parametrize("reward", ["nan", "inf", "", "one", "true"])
+async def test_a_reward_that_is_no_number_is_unscored(bench: Bench, reward: str) -> None:
+    result = await bench.run("oracle", Made(tests=f"#!/bin/sh\nprintf '%s' '{reward}' >/logs/verifier/reward.txt\n"))
+    assert (result.outcome, result.fault, result.reward) == ("unscored", "test", None)
+
+
+async def test_tests_that_write_nothing_are_unscored(bench: Bench) -> None:
+    result = await bench.run("oracle", Made(tests="#!/bin/sh\nexit 0\n"))
+    assert (result.outcome, result.fault) == ("unscored", "test")
+
+
+@pytest.mark.parametrize("mode", ["auto", "live"])
+async def test_a_reward_that_was_there_before_the_end_does_not_count(bench: Bench, mode: str) -> None:
+    forged = """mkdir -p /logs/verifier; cd /logs/verifier; echo '{"reward": 1.0}' >reward.json; echo 1 >reward.txt\n"""
+    result = await bench.run(bench.script(forged), grading=mode)
+    assert (result.outcome, result.reward) == ("unsolved", 0.0)
+
+
+async def test_the_agent_sees_neither_tests_nor_solution(bench: Bench) -> None:
+    look = "ls -d /tests /solution /logs/verifier/* >/app/seen.txt 2>/dev/null; cat /app/seen.txt\n"
+    result = await bench.run(bench.script(look))
+    calls = json.loads(bench.attempt.tool_calls.read_text())["calls"]
+    assert result.outcome == "unsolved"
+    assert next(call["output_bytes"] for call in calls if call["name"] == "exec") == 0
+
+
+# Records.
+
+
+async def test_no_secret_reaches_a_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "v3ry-secret-value-of-a-key"  # noqa: S105 - made up
+    monkeypatch.setenv("EXAMPLE_API_KEY", secret)
+    told = f"echo {secret}; echo {secret} >/app/{secret}; mkdir -p /logs; exit 1\n"
+    tests = f"#!/bin/sh\necho {secret}; echo {secret} >/logs/verifier/notes.txt; echo 0 >/logs/verifier/reward.txt\n"
+    await bench.run(bench.script(told), Made(tests=tests))
+    kept = [path for path in bench.attempt.path.rglob("*") if path.is_file() and path.name != "state.snapshot"]
+    assert len(kept) > 5
+    assert [path.name for path in kept if secret.encode() in path.read_bytes()] == []
+
+
+async def test_a_cancelled_trial_leaves_nothing_running(bench: Bench) -> None:
+    task = make_task(bench.folder / "task", Made(solution="echo 1 >/app/begun; sleep 600\n"))
+    running = asyncio.ensure_future(try_task(task, "oracle", bench.attempt.path, home=bench.home))
+    await asyncio.wait({running}, timeout=1.0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [record for record in NamespaceDriver(home=bench.home).list() if record.is_alive] == []
+    assert not bench.attempt.result.exists()
+
+
+@pytest.mark.parametrize(("agent", "outcome"), [("always-right", "solved"), ("always-wrong", "unsolved")])
+async def test_a_baseline_needs_no_sandbox(bench: Bench, agent: str, outcome: str) -> None:
+    result = await bench.run(agent, Made(setup="exit 1\n"))
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in) == (outcome, "baseline")
+
+
+# Steps and separate graders.
+
+STEPS = """
+[[steps]]
+name = "first"
+[[steps]]
+name = "second"
+min_reward = 1.0
+"""
+
+
+def _steps(first: str, second: str) -> Made:
+    def tests(number: int) -> str:
+        return f"#!/bin/sh\n(grep -qx {number} /app/{number}.txt && echo 1 || echo 0) >/logs/verifier/reward.txt\n"
+
+    return Made(
+        toml=STEPS,
+        files={
+            "steps/first/instruction.md": "Write 1 to /app/1.txt.\n",
+            "steps/first/tests/test.sh": tests(1),
+            "steps/first/solution/solve.sh": f"#!/bin/sh\n{first}",
+            "steps/second/instruction.md": "Write 2 to /app/2.txt.\n",
+            "steps/second/tests/test.sh": tests(2),
+            "steps/second/solution/solve.sh": f"#!/bin/sh\n{second}",
+        },
+    )
+
+
+async def test_a_task_of_several_steps_lives_on_from_step_to_step(bench: Bench) -> None:
+    result = await bench.run("oracle", _steps("echo 1 >/app/1.txt\n", "cp /app/1.txt /app/x; echo 2 >/app/2.txt\n"))
+    assert result.verdict is not None
+    assert (result.outcome, list(result.verdict.steps)) == ("solved", ["first", "second"])
+
+
+async def test_steps_are_averaged(bench: Bench) -> None:
+    result = await bench.run("oracle", _steps("echo 1 >/app/1.txt\n", "true\n"))
+    assert (result.outcome, result.reward) == ("unsolved", 0.5)
+
+
+async def test_a_separate_grader_gets_the_artifacts_and_nothing_else(bench: Bench) -> None:
+    tests = """#!/bin/sh
+if grep -qx 1 /app/one.txt && ! [ -e /app/other.txt ] && ! [ -e /usr/local/bin/grep ]; then echo 1; else echo 0; fi \
+>/logs/verifier/reward.txt
+"""
+    made = Made(
+        solution="echo 1 >/app/one.txt; echo x >/app/other.txt\n"
+        "mkdir -p /usr/local/bin; echo exit 0 >/usr/local/bin/grep\n",
+        tests=tests,
+        is_separate=True,
+        artifacts=("/app/one.txt",),
+    )
+    task = make_task(bench.folder / "task", made)
+    result = await try_task(task, "oracle", bench.attempt.path, home=bench.home)
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in) == ("solved", "separate")
+
+
+LOOKS_FOR_A_VARIABLE = """\
+echo "= short test summary info ="
+if [ "$LEFT" = here ]; then echo "PASSED t::one"; else echo "FAILED t::one"; fi
+"""
+
+
+async def test_tests_that_want_the_agents_own_shell_find_what_it_left_there(bench: Bench) -> None:
+    folder = terminal_bench_1(
+        bench.folder / "task",
+        task_yaml=TASK_YAML + "run_tests_in_same_shell: true\n",
+        solution_sh="true\n",
+        **{"run-tests_sh": LOOKS_FOR_A_VARIABLE},
+    )
+    task = load_task(folder)
+    bare = task.environment.model_copy(update={"bare": BareRecipe(requires=("bash",))})
+    task = task.model_copy(update={"environment": bare})
+    result = await try_task(task, "support.agents:LeavesAVariable", bench.attempt.path, home=bench.home)
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in) == ("solved", "live")
+
+
+async def test_work_after_the_deadline_does_not_reach_a_separate_grader(bench: Bench) -> None:
+    collect = '[[verifier.collect]]\ncommand = "sleep 2"\n'
+    made = Made(agent_s=0.5, is_separate=True, artifacts=("/app/one.txt",), toml=collect)
+    result = await bench.run("support.agents:IsNotToBeStopped", made)
+    assert result.sandbox.processes_left > 0
+    assert (result.outcome, result.agent_end) == ("unsolved", "timeout")
+
+
+async def test_a_separate_grader_that_gives_a_verdict_on_the_start_state_is_silent_by_the_agents_fault(
+    bench: Bench,
+) -> None:
+    collect = "mkdir -p /logs/artifacts; [ -e /app/one.txt ] || echo there >/logs/artifacts/state"
+    tests = "#!/bin/sh\n[ -e /logs/artifacts/state ] && echo 0 >/logs/verifier/reward.txt\n"
+    made = Made(is_separate=True, tests=tests, toml=f'[[verifier.collect]]\ncommand = "{collect}"\n')
+    result = await bench.run("oracle", made)
+    assert (result.outcome, result.fault) == ("unsolved", None)

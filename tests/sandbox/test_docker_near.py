@@ -1,0 +1,118 @@
+"""Containers of this machine are touched by the machine's root: a hostile one must not lead it anywhere else."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox.support import CONFORMANCE_ROOT, out, sh
+from termarena.core.errors import SandboxBroken, SandboxFileError
+from termarena.sandbox import SandboxSpec
+from termarena.sandbox.docker import DockerDriver
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from termarena.sandbox.docker.box import DockerSandbox
+
+pytestmark = [pytest.mark.needs("docker"), pytest.mark.usefixtures("as_root")]
+
+CAPABILITY = (
+    "import os; os.setxattr('/srv/tool', 'security.capability',"
+    " bytes.fromhex('0100000200040000000000000000000000000000'))"
+)
+
+
+@pytest.fixture
+async def engine(sandbox_home: Path) -> AsyncIterator[DockerDriver]:
+    async with DockerDriver(home=sandbox_home, default_root=CONFORMANCE_ROOT) as made:
+        yield made
+
+
+@pytest.fixture
+async def near(engine: DockerDriver) -> AsyncIterator[DockerSandbox]:
+    async with engine.start(SandboxSpec()) as started:
+        assert started.container.overlay is not None
+        yield started
+
+
+async def test_a_device_is_never_opened(near: DockerSandbox, tmp_path: Path) -> None:
+    # Merely opening one can do harm: a watchdog restarts the machine.
+    await out(
+        near,
+        "mkdir /srv/d; mknod /srv/d/dog c 10 200; mknod /srv/d/disk b 7 200; mkfifo /srv/d/pipe; echo >/srv/d/file",
+    )
+    for name in ("dog", "disk", "pipe"):
+        with pytest.raises(SandboxFileError) as caught:
+            await near.read(f"/srv/d/{name}")
+        assert caught.value.errno == errno.EINVAL
+        with pytest.raises(SandboxFileError):
+            await near.write(f"/srv/d/{name}", b"x")
+    got = await near.get_tree("/srv/d", tmp_path / "got")
+    assert sorted(path.name for path in (tmp_path / "got").iterdir()) == ["file"]
+    assert set(got.skipped) == {"dog", "disk", "pipe"}
+    kinds = {change.path: change.kind for change in (await near.diff()).changes}
+    assert kinds["/srv/d/dog"] == kinds["/srv/d/disk"] == "device"
+
+
+async def test_a_folder_that_turns_into_a_link_leads_nowhere(near: DockerSandbox, tmp_path: Path) -> None:
+    (tmp_path / "tree/deep").mkdir(parents=True)
+    (tmp_path / "tree/deep/planted").write_text("x")
+    target = tmp_path / "outside"
+    target.mkdir()
+    turning = f"cd /srv; mkdir a; while :; do mv a b; ln -s /../../../../..{target} a; rm a; mv b a; done"
+    await sh(near, f"({turning}) >/dev/null 2>&1 &")
+    done = 0
+    for _ in range(60):
+        try:
+            await near.write("/srv/a/deep/planted", b"x")
+            await near.put_tree(tmp_path / "tree", "/srv/a")
+            done += 1
+        except SandboxFileError:
+            continue
+    assert done > 0
+    assert list(target.iterdir()) == []
+
+
+async def test_links_into_the_kernel_are_refused(near: DockerSandbox, tmp_path: Path) -> None:
+    await out(near, "ln -s /proc/1/environ /srv/e; ln -s /proc/1/root /srv/r; ln -s /proc /srv/p; ln -s /sys /srv/s")
+    for path in ("/srv/e", "/srv/r/etc/passwd", "/srv/p/version", "/srv/s/kernel/mm/ksm/run"):
+        with pytest.raises(SandboxFileError):
+            await near.read(path)
+    for path in ("/srv/p", "/srv/s", "/srv/r/etc"):
+        with pytest.raises(SandboxFileError):
+            await near.get_tree(path, tmp_path / path.replace("/", "-"))
+
+
+async def test_what_a_program_may_do_survives_a_fork(engine: DockerDriver, near: DockerSandbox) -> None:
+    await out(near, f'cp /bin/true /srv/tool; python3 -c "{CAPABILITY}"')
+    show = "python3 -c \"import os; print(os.getxattr('/srv/tool', 'security.capability').hex())\""
+    before = await out(near, show)
+    snapshot = await near.snapshot()
+    async with engine.start(snapshot) as fork:
+        assert await out(fork, show) == before
+    snapshot.close()
+
+
+async def test_files_of_an_ended_container(engine: DockerDriver) -> None:
+    async with engine.start(SandboxSpec()) as box:
+        await box.stop()
+        with pytest.raises(SandboxBroken):
+            await box.read("/etc/passwd")
+        with pytest.raises(SandboxBroken):
+            await box.snapshot()
+        with pytest.raises(SandboxBroken):
+            await box.diff()
+
+
+async def test_changes_and_states_come_from_the_layer_itself(near: DockerSandbox) -> None:
+    await out(near, "echo x >/srv/x")
+    layers = near.container.overlay
+    assert layers is not None
+    assert [entry["path"] for entry in layers.changes()] == ["/srv/x"]
+    snapshot = await near.snapshot()
+    assert not hasattr(snapshot, "image")
+    snapshot.close()

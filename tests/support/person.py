@@ -1,0 +1,72 @@
+"""A person at a terminal of their own, before whom `termarena` runs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATIENCE_S = 60
+
+
+class Person:
+    """A person at a terminal of 90x30 who has typed `termarena …`."""
+
+    def __init__(self, *arguments: str, home: Path, cwd: Path | None = None) -> None:
+        self.master, self._slave = pty.openpty()
+        self._resize(90, 30)
+        self.modes = termios.tcgetattr(self._slave)
+        self.seen = ""
+        self.process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", "termarena", *arguments],
+            stdin=self._slave,
+            stdout=self._slave,
+            stderr=self._slave,
+            env={**os.environ, "TERMARENA_HOME": str(home), "TERM": "xterm"},
+            cwd=cwd,
+            start_new_session=True,
+        )
+
+    def _resize(self, cols: int, rows: int) -> None:
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def resize(self, cols: int, rows: int) -> None:
+        self._resize(cols, rows)
+        self.process.send_signal(signal.SIGWINCH)
+
+    def until(self, pattern: str) -> str:
+        """Read until the pattern has come; what came before it is forgotten."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := re.search(pattern, self.seen)) is None:
+            assert time.monotonic() < deadline, self.seen
+            if select.select([self.master], [], [], 0.5)[0]:
+                self.seen += os.read(self.master, 65536).decode("utf-8", "replace")
+        self.seen = self.seen[found.end() :]
+        return found[0]
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def modes_now(self) -> list[object]:
+        return termios.tcgetattr(self._slave)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self._slave)

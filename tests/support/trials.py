@@ -1,0 +1,23 @@
+"""One trial on the embedded sandbox, as a run would carry it out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from termarena.core.run_folder import AttemptFolder
+from termarena.runs.opening import plan_of
+from termarena.runs.plan import RunOptions
+from termarena.runs.trials import Trials
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.runs.result import TrialResult
+    from termarena.tasks import Task
+
+
+async def try_task(task: Task, agent: str, folder: Path, *, home: Path, **options: Any) -> TrialResult:  # noqa: ANN401 - RunOptions checks them
+    """The result of one attempt; its files are in `folder`."""
+    chosen = RunOptions(**{"agent": agent, "driver": "namespace", **options})
+    async with Trials(chosen, home=home, run_id="test") as trials:
+        return await trials.run(plan_of(task, 1), task, folder=AttemptFolder(folder))
