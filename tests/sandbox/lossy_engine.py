@@ -25,22 +25,35 @@ class LossyEngine:
         """The stream of a command that has ended stays open."""
         self.is_silent = False
         """Nothing comes back any more."""
+        self._events: set[asyncio.StreamWriter] = set()
+
+    def cut_events(self) -> int:
+        """Close the connections that carry events; how many there were."""
+        cut = list(self._events)
+        for writer in cut:
+            writer.transport.abort()
+        return len(cut)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
         far_reader, far_writer = await asyncio.open_unix_connection(find_address().host)
-        asking = asyncio.create_task(self._forward(reader, far_writer))
+        asking = asyncio.create_task(self._forward(reader, far_writer, back=writer))
         try:
             await self._back(far_reader, writer)
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
+            self._events.discard(writer)
             for one in (writer, far_writer):
                 one.close()
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, back: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(OSError):
             while piece := await reader.read(1 << 16):
+                if b"/events?" in piece:
+                    self._events.add(back)
                 writer.write(piece)
                 await writer.drain()
             writer.write_eof()

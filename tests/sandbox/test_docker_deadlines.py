@@ -67,6 +67,30 @@ async def test_end_that_no_event_told(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @needs_docker
+async def test_events_go_on_when_their_connection_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endings, "ASK_S", 2 * LIMIT_S)
+    async with _lossy_box(tmp_path) as (lossy, box):
+        for number in range(3):
+            assert lossy.cut_events() == 1
+            assert (await sh(box, f"exit {number}")).exit_status == number
+        assert box.is_alive
+
+
+@needs_docker
+async def test_kill_in_a_container_that_has_ended(tmp_path: Path) -> None:
+    async with (
+        DockerDriver(home=tmp_path, default_root=CONFORMANCE_ROOT) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(LIMIT_S),
+    ):
+        begun = time.monotonic()
+        await box.stop()
+        if box.container.local is not None:
+            assert await box.container.census.kill(census.Everyone()) == 0
+        assert time.monotonic() - begun < 10
+
+
+@needs_docker
 async def test_output_whose_end_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endings, "SILENT_S", 0.5)
     async with _lossy_box(tmp_path) as (lossy, box):

@@ -124,6 +124,8 @@ class LocalCensus:
         while time.monotonic() < give_up:
             sighting = self._local.look(known)
             if self._has_keeper and not _keeper(sighting.seen):
+                if self._local.is_ending():
+                    return [], True
                 continue
             members = _members(_without_own(sighting.seen, has_keeper=self._has_keeper), group)
             fresh = [one for one in members if one.host_pid not in stopped]
