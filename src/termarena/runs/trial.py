@@ -20,6 +20,7 @@ from termarena.core.errors import SandboxError
 from termarena.core.trajectory import TrajectoryAgent
 from termarena.grading.integrity import examine
 from termarena.grading.steps import combine, goes_on
+from termarena.models.errors import ModelUnavailable
 from termarena.runs.clocks import Clocks
 from termarena.runs.faults import blame, describe, has_exhausted_resources, is_machinery
 from termarena.runs.judging import Case, is_live_evidence, under_policy
@@ -130,7 +131,7 @@ class Trial:
         except Exception as error:
             if isinstance(agent, Metered):
                 self._state.report = AgentReport(usage=agent.usage)
-            if not box.is_alive or (is_machinery(error) and workspace.has_raised(error)):
+            if not box.is_alive or (is_machinery(error) and _is_credible(error, agent, workspace)):
                 self._state.usage = await _last_usage(box)
                 self._state.end = "resource_limit" if has_exhausted_resources(self._state.usage) else None
                 raise
@@ -205,6 +206,11 @@ class Trial:
             record = await self._recording.finish()
         self._state.clocks = self._clocks.read()
         return await asyncio.to_thread(write_attempt, self._folder, self._state, record, self._scrubber)
+
+
+def _is_credible(error: Exception, agent: Agent, workspace: TrialWorkspace) -> bool:
+    """Whether an agent that says so lost its sandbox, or its model: the workspace raised it, or our own loop did."""
+    return workspace.has_raised(error) or (isinstance(error, ModelUnavailable) and isinstance(agent, Metered))
 
 
 async def _hang_up(box: Sandbox, workspace: TrialWorkspace) -> None:
