@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
-from termarena.core.errors import CapabilityMissing, ImageError
+from termarena.core.errors import CapabilityMissing, DigestMismatch, ImageError
 from termarena.core.run_folder import RunFolder
 from termarena.runs.config_lock import RunFacts
 from termarena.runs.judging import Judge
@@ -67,6 +67,15 @@ async def test_tests_that_the_agent_silenced_are_its_failure_the_second_time_too
     await bench.run("oracle", Made(solution=kills, tests=tests))
     found = await bench.again()
     assert (found.before, found.after) == ("unsolved", "unsolved")
+
+
+async def test_tests_that_have_changed_since_are_not_taken_without_a_word(bench: Bench) -> None:
+    await bench.run()
+    make_task(bench.path / "task", Made(tests=LOOKS_FOR_ONE.replace("qx 1", "qx 2")))
+    with pytest.raises(DigestMismatch, match="task task has changed") as caught:
+        await bench.again()
+    assert "--tests" in str(caught.value.hint)
+    assert (await bench.again(LOOKS_FOR_ONE)).after == "solved"
 
 
 async def test_no_secret_reaches_what_the_second_tests_write(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from termarena.core.errors import CapabilityMissing, ImageError, UsageError
 from termarena.core.run_folder import AttemptFolder
 from termarena.grading.integrity import examine
 from termarena.runs.concluding import conclude
-from termarena.runs.config_lock import read_config_lock
+from termarena.runs.config_lock import check_digests, read_config_lock
 from termarena.runs.journal import Journal, now
 from termarena.runs.judging import Case
 from termarena.runs.locking import hold
@@ -64,8 +64,8 @@ class Regraded(NamedTuple):
 async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path) -> AsyncIterator[Regraded]:
     """Grade every captured state of a run again, sealed, one after the other; the journal gets each new outcome.
 
-    The first grading is kept in the attempt's folder. Raises what opening a run raises, and UsageError where `tests`
-    holds nothing for a task that is wanted.
+    The first grading is kept in the attempt's folder. Raises what opening a run raises, DigestMismatch where a task has
+    changed and `tests` does not say by which it is to be graded, and UsageError where that holds nothing for a task.
     """
     wish = wish or RegradeWish()
     lock = read_config_lock(run)
@@ -75,6 +75,13 @@ async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path
         history = history_of(run.journal)
         wanted = [summary for summary in history.summaries() if wish.wants(_key(summary))]
         tasks = tasks_again(lock, {summary.task_id for summary in wanted}, wish.source or history.source)
+        if wish.tests is None:
+            expected = {task.id: task.digest for task in lock.tasks} | history.changed
+            check_digests(
+                expected,
+                [task for task in tasks.values() if expected[task.id]],
+                hint="put the files back, or name the new tests with --tests",
+            )
         tests = _TestsOf(wish.tests)
         chosen: Mapping[str, Task] = {name: tests.put_into(task, alone=len(tasks) == 1) for name, task in tasks.items()}
         journal = stack.enter_context(Journal(run.journal, history.tail))
