@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.terminal import CommandResult, ScreenState, TerminalOptions
     from termarena.tasks.model import McpServer
 
-__all__ = ["Agent", "AgentEnd", "AgentReport", "AgentTerminal", "Brief", "Usage", "Workspace"]
+__all__ = ["Agent", "AgentEnd", "AgentReport", "AgentTerminal", "Brief", "Metered", "Usage", "Workspace"]
 
 AgentEnd = Literal["submitted", "timeout", "error", "parse_error", "refused", "resource_limit", "cancelled"]
 
@@ -178,3 +178,12 @@ class Agent(Protocol):
 
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
         """Try the task and return when done; an exception is `agent_end: error`, and the state is still graded."""
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """An agent that can say what it has used before it returns, and after it was interrupted."""
+
+    @property
+    def usage(self) -> Usage:
+        """Of the whole attempt, up to now."""

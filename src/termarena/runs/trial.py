@@ -14,9 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from termarena.agents.contract import Brief
+from termarena.agents.contract import AgentReport, Brief, Metered
 from termarena.agents.workspace import TrialWorkspace
 from termarena.core.errors import SandboxError
+from termarena.core.trajectory import TrajectoryAgent
 from termarena.grading.integrity import examine
 from termarena.grading.steps import combine, goes_on
 from termarena.runs.clocks import Clocks
@@ -62,20 +63,24 @@ class Trial:
     async def run(self) -> TrialResult:
         """Carry it out; raises `CancelledError` once everything of it is gone, `OSError` from the run folder."""
         began = take_sample()
-        async with AsyncExitStack() as stack:
-            try:
-                await self._carry_out(stack)
-            except Exception as error:  # noqa: BLE001 - the trial's boundary: whatever it was becomes a fault
-                self._state.blame = blame(error, self._clocks.current)
-            self._state.contention = began.until(take_sample(), usage=self._state.usage)
-            with self._clocks.phase("record"):
-                await self._keep_state()
+        # A sandbox that breaks after its verdict takes nothing back and stops no other trial.
+        with contextlib.suppress(SandboxError):
+            async with AsyncExitStack() as stack:
+                try:
+                    await self._carry_out(stack)
+                except Exception as error:  # noqa: BLE001 - the trial's boundary: whatever it was becomes a fault
+                    self._state.blame = blame(error, self._clocks.current)
+                self._state.contention = began.until(take_sample(), usage=self._state.usage)
+                with self._clocks.phase("record"):
+                    await self._keep_state()
         return await self._record()
 
     async def _carry_out(self, stack: AsyncExitStack) -> None:
         with self._clocks.phase("prepare"):
             setting = self._state.setting = self._open_setting()
             agent = self._state.agent = setting.make_agent(self._task)
+            model = self._state.options.model
+            self._recording.introduce(TrajectoryAgent(name=agent.name, version=agent.version, model_name=model))
             box = await self._prepare(setting, stack)
         for leg in legs_of(self._task, setting.options):
             with self._clocks.phase("prepare"):
@@ -120,9 +125,12 @@ class Trial:
         try:
             async with timer:
                 self._state.report = await agent.solve(self._brief(leg), workspace)
-            self._state.end = self._state.report.end
+            # An agent that does not let itself be cancelled has still run out of time.
+            self._state.end = "timeout" if timer.expired() else self._state.report.end
         except Exception as error:
-            if not box.is_alive or is_machinery(error):
+            if isinstance(agent, Metered):
+                self._state.report = AgentReport(usage=agent.usage)
+            if not box.is_alive or (is_machinery(error) and workspace.has_raised(error)):
                 self._state.usage = await _last_usage(box)
                 self._state.end = "resource_limit" if has_exhausted_resources(self._state.usage) else None
                 raise
@@ -165,6 +173,7 @@ class Trial:
             task=self._task,
             tests=leg.tests,
             grading=leg.grading,
+            artifacts=leg.artifacts,
             box=box,
             start=state.start,
             snapshot=state.snapshot,

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Census", "Group", "InnerCensus", "LocalCensus"]
 
-KILL_TIMEOUT_S: Final = 20.0
+KILL_TIMEOUT_S: Final = 60.0
 """How long processes may take to be gone before their sandbox counts as broken: some give back much memory first."""
-HALT_TIMEOUT_S: Final = 5.0
+HALT_TIMEOUT_S: Final = 15.0
 LOOK_AGAIN_MS: Final = 50
 UNKILLED: Final = "its processes could not be ended"
 
@@ -124,6 +124,8 @@ class LocalCensus:
         while time.monotonic() < give_up:
             sighting = self._local.look(known)
             if self._has_keeper and not _keeper(sighting.seen):
+                if self._local.is_ending():
+                    return [], True
                 continue
             members = _members(_without_own(sighting.seen, has_keeper=self._has_keeper), group)
             fresh = [one for one in members if one.host_pid not in stopped]

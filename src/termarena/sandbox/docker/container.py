@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,8 @@ GONE: Final = (404, 409)
 AT_ONCE_API: Final = "/v1.41"
 """Docker 20.10: the first that tells a container's use without measuring over a second."""
 REFUSED: Final = 400
+SETTLE_S: Final = 2.0
+LOOK_AGAIN_S: Final = 0.02
 PAUSE_TRIES: Final = 8
 """With cgroups of version 1 a container that forks without end can outrun an engine's attempt to freeze it."""
 ROOM: Final = 16
@@ -59,6 +62,7 @@ class Container:
         self.health_word = asyncio.Event()
         self.commands = Commands(self)
         self.files: Files = Files(self.engine, container_id, name)
+        self.pauses = self.files.pauses
         self.census: Census = InnerCensus(name, self._run_inside, has_keeper=True)
         self.is_frozen = False
         self._allow_local = allow_local
@@ -209,10 +213,25 @@ class Container:
 
         Such is the process of an image's entrypoint, or of a compose service, that does its own work.
         """
+        if not await self._is_idle():
+            await self.freeze()
+
+    async def _is_idle(self) -> bool:
+        """Whether its first process is our idle command."""
         seen = self.local.processes() if self.local is not None else await self._seen_by_engine()
         own = seen[1 : self._own_processes]
-        if any(KEEPER not in " ".join(one.argv) for one in own):
-            await self.freeze()
+        return bool(own) and all(" ".join(one.argv) == f"/bin/sh -c {KEEPER}" for one in own)
+
+    async def settle(self) -> None:
+        """Wait until the image's entrypoint has come to our idle command; not long, since it may never want to.
+
+        Raises `SandboxBroken` when the container ends instead.
+        """
+        give_up = time.monotonic() + SETTLE_S
+        while time.monotonic() < give_up and not await self._is_idle():
+            await asyncio.wait({self.ended}, timeout=LOOK_AGAIN_S)
+            if self.ended.done():
+                raise SandboxBroken(self.name, self.ended.result())
 
     async def usage(self) -> Usage:
         """What it has used; of one that has ended, what was known last."""
@@ -248,6 +267,8 @@ class Container:
         self.end("it has been stopped")
         try:
             await asyncio.wait_for(self._remove(), STOP_TIMEOUT_S)
+        except TimeoutError as error:
+            raise SandboxBroken(self.name, f"could not be removed within {STOP_TIMEOUT_S:g} s") from error
         finally:
             self.hub.forget(self.id)
             await self.commands.close()

@@ -326,6 +326,8 @@ class NamespaceSandbox:
             signal.pidfd_send_signal(self._held.pidfd, signal.SIGKILL)
         try:
             await asyncio.wait_for(self._until_ended(), STOP_TIMEOUT_S)
+        except TimeoutError as error:
+            raise SandboxBroken(self._id, f"its process 1 did not end within {STOP_TIMEOUT_S:g} s") from error
         finally:
             self._channel.close("it has been stopped")
             self._commands.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from termarena.core.errors import CapabilityMissing, SandboxBroken
 from termarena.sandbox.contract import ExecResult
 from termarena.sandbox.namespace.answers import exit_status, raise_refusal
+from termarena.sandbox.namespace.channel import ANSWER_TIMEOUT_S
 from termarena.sandbox.namespace.pty import NamespacePty
 from termarena.sandbox.namespace.streams import Collector, Pipes
 
@@ -181,12 +182,15 @@ class Commands:
         self._opened[number] = opened
         ended = await self._channel.begin({**command.request, "op": "pty", "cols": cols, "rows": rows})
         try:
-            await asyncio.wait({opened, ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({opened, ended}, timeout=ANSWER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             await asyncio.shield(self._end(number))
             raise
         finally:
             self._opened.pop(number, None)
+        if not opened.done() and not ended.done():
+            await self._rules.give_up()
+            raise SandboxBroken(self._channel.sandbox, "its process 1 did not open a terminal in time")
         if not opened.done():
             raise_refusal(ended.result().message, "open a terminal in", command.place)
             raise SandboxBroken(self._channel.sandbox, "a terminal ended before it was opened")
