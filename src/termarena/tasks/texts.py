@@ -19,13 +19,15 @@ def without_canary(text: str) -> str:
     Canaries are data-provenance marks at the top of a file; Harbor hides them from the agent, and so do we. What is
     returned begins with none, so that a task written and loaded again reads the same.
     """
+    if not _is_canary(text.partition("\n")[0]):
+        return text.lstrip(_MARK)
     lines = text.split("\n")
     start = 0
     while start < len(lines) and _is_canary(lines[start]):
         start += 1
         while start < len(lines) and not lines[start].strip():
             start += 1
-    return ("\n".join(lines[start:]) if start else text).lstrip(_MARK)
+    return "\n".join(lines[start:]).lstrip(_MARK)
 
 
 def _is_canary(line: str) -> bool:
