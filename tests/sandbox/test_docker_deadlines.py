@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.docker.box import DockerSandbox
     from termarena.sandbox.docker.census import Census, Group
+    from termarena.sandbox.docker.local import Seen
 
 needs_docker = pytest.mark.needs("docker")
 LIMIT_S = 60.0
@@ -133,6 +134,12 @@ class _LateCensus:
     async def kill(self, group: Group) -> int:
         self.kills += 1
         return await self._inner.kill(group) if self.kills > 1 else 0
+
+    async def living(self) -> list[Seen]:
+        return await self._inner.living()
+
+    async def condemn(self, group: Group) -> None:
+        await self._inner.condemn(group)
 
 
 @needs_docker

@@ -56,6 +56,9 @@ class Census(Protocol):
     async def kill(self, group: Group) -> int:
         """End them at once, however they fork; how many there were. Raises `SandboxBroken` when one may be left."""
 
+    async def condemn(self, group: Group) -> None:
+        """Of a frozen container: see to it that they do not run again, where that can be done from outside."""
+
 
 def _keeper(seen: list[Seen]) -> int:
     """The number of the container's own command, the first child of an init; 0 while there is none.
@@ -150,6 +153,12 @@ class LocalCensus:
                 wait_for_end(pid, timeout_ms=LOOK_AGAIN_MS)
         raise SandboxBroken(self._box, UNKILLED)
 
+    async def condemn(self, group: Group) -> None:
+        """See `Census`: with cgroups of version 1 a signal waits for the thaw."""
+        seen = await asyncio.to_thread(self._local.processes)
+        members = _members(_without_own(seen, has_keeper=self._has_keeper), group)
+        strike([one.host_pid for one in members], signal.SIGKILL)
+
 
 class InnerCensus:
     """Through a shell of the container, run as root."""
@@ -210,6 +219,9 @@ class InnerCensus:
                 if are_all:
                     return total
         raise SandboxBroken(self._box, UNKILLED)
+
+    async def condemn(self, group: Group) -> None:
+        """See `Census`: no shell runs in it."""
 
 
 def _parse(record: bytes) -> Seen:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -14,13 +13,16 @@ from termarena.sandbox.contract import Usage
 from termarena.sandbox.docker.census import Everyone, InnerCensus, LocalCensus
 from termarena.sandbox.docker.execs import Commands
 from termarena.sandbox.docker.files import Files
-from termarena.sandbox.docker.local import Seen, find_local, strike
+from termarena.sandbox.docker.local import Seen, find_local
 from termarena.sandbox.docker.near import NearFiles
 from termarena.sandbox.docker.overlay import find_overlay
+from termarena.sandbox.docker.pauses import Pauses
 from termarena.sandbox.docker.scripts import KEEPER
 
 if TYPE_CHECKING:
-    from termarena.sandbox.docker.census import Census
+    from contextlib import AbstractAsyncContextManager
+
+    from termarena.sandbox.docker.census import Census, Group
     from termarena.sandbox.docker.hub import Hub
     from termarena.sandbox.docker.local import Local
     from termarena.sandbox.docker.overlay import Overlay
@@ -61,10 +63,11 @@ class Container:
         self.oom_word = asyncio.Event()
         self.health_word = asyncio.Event()
         self.commands = Commands(self)
-        self.files: Files = Files(self.engine, container_id, name)
-        self.pauses = self.files.pauses
+        self.pauses = Pauses(self.engine, container_id, name)
+        self.files: Files = Files(self.engine, container_id, name, pauses=self.pauses)
         self.census: Census = InnerCensus(name, self._run_inside, has_keeper=True)
-        self.is_frozen = False
+        self._thawed = asyncio.Event()
+        self._thawed.set()
         self._allow_local = allow_local
         self._has_layers = has_layers
         self._pids_limit = 0
@@ -91,7 +94,7 @@ class Container:
             self.census = LocalCensus(self.name, self.local, has_keeper=has_keeper)
             self.overlay = find_overlay(told) if self._has_layers else None
             if self.local.has_plain_ids:
-                self.files = NearFiles(self.engine, self.id, self.name, local=self.local)
+                self.files = NearFiles(self.engine, self.id, self.name, pauses=self.pauses, local=self.local)
         else:
             self.census = InnerCensus(self.name, self._run_inside, has_keeper=has_keeper)
 
@@ -131,6 +134,7 @@ class Container:
         """Remember why it ended; the first reason counts."""
         if not self.ended.done():
             self.ended.set_result(reason)
+            self._thawed.set()
 
     async def _run_inside(self, command: list[str], expected: bytes) -> bytes:
         try:
@@ -151,17 +155,33 @@ class Container:
         with contextlib.suppress(EngineError):
             await self.engine.call("POST", f"/containers/{self.id}/update", json={"PidsLimit": limit})
 
+    @property
+    def is_frozen(self) -> bool:
+        """From the moment on at which `freeze` was asked for."""
+        return not self._thawed.is_set()
+
+    async def until_thawed(self) -> None:
+        """Wait for as long as whoever froze it likes; its end counts too."""
+        await self._thawed.wait()
+
     async def freeze(self) -> None:
         """Pause it; raises `SandboxBroken`."""
         if self.is_frozen:
             return
-        self.is_frozen = True
+        self._thawed.clear()
+        try:
+            async with self.pauses.alone():
+                await self._pause()
+        except BaseException:
+            self._thawed.set()
+            raise
+
+    async def _pause(self) -> None:
         for left in reversed(range(PAUSE_TRIES)):
             try:
                 await self._ask_to("pause")
             except SandboxBroken:
                 if left == 0 or self.ended.done():
-                    self.is_frozen = False
                     raise
             else:
                 return
@@ -170,7 +190,30 @@ class Container:
         """Let it go on; raises `SandboxBroken`."""
         if self.is_frozen:
             await self._ask_to("unpause")
-            self.is_frozen = False
+            self._thawed.set()
+
+    async def terminate(self, group: Group) -> None:
+        """SIGTERM, once. Raises `SandboxBroken`."""
+        async with self._touching():
+            await self.census.terminate(group)
+
+    async def kill(self, group: Group) -> bool:
+        """End them; False while it is frozen: they are to be killed again after the thaw. Raises `SandboxBroken`."""
+        async with self._touching():
+            if self.is_frozen:
+                await self.census.condemn(group)
+                return False
+            try:
+                await self.census.kill(group)
+            except SandboxBroken:
+                if not self.is_frozen:
+                    raise
+                return False
+            return True
+
+    def _touching(self) -> AbstractAsyncContextManager[None]:
+        """While processes are signalled: no pause may come in between. A shell inside sees to that itself."""
+        return self.pauses.unpaused() if self.local is not None else contextlib.nullcontext()
 
     async def _ask_to(self, action: str) -> None:
         try:
@@ -182,7 +225,7 @@ class Container:
         """Its processes; from afar, those of a frozen container are numbered as the engine's machine does."""
         if self.is_frozen and self.local is None:
             seen = (await self._seen_by_engine())[self._own_processes :]
-            return [one for one in seen if one.state not in ("Z", "X")]
+            return [one for one in seen if one.is_living]
         return await self.census.living()
 
     async def _seen_by_engine(self) -> list[Seen]:
@@ -197,16 +240,17 @@ class Container:
     async def kill_all(self) -> int:
         """End every process; a frozen one does not run again before that. How many there were."""
         if not self.is_frozen:
-            return await self.census.kill(Everyone())
+            async with self._touching():
+                return await self.census.kill(Everyone())
         if self.local is None:
             await self.thaw()
             return await self.census.kill(Everyone())
-        # The engine's freezer may be one in which a signal waits for the end of the frost.
-        frozen = [one.host_pid for one in await self.census.living()]
-        strike(frozen, signal.SIGKILL)
+        frozen = len(await self.census.living())
+        await self.census.condemn(Everyone())
         await self.thaw()
-        await self.census.kill(Everyone())
-        return len(frozen)
+        async with self._touching():
+            await self.census.kill(Everyone())
+        return frozen
 
     async def quiet(self) -> None:
         """Every other process has been ended: hold one that is not our idle command, since it would end the container.

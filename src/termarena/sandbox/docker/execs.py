@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import EngineError, NotFound, SandboxBroken, SandboxFileError
+from termarena.core.errors import EngineError, NotFound, SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox.contract import TIMEOUT_STATUS, ExecResult
 from termarena.sandbox.docker.client import Request
 from termarena.sandbox.docker.endings import Ending, Status
@@ -91,18 +91,21 @@ class Commands:
 
     async def close(self) -> None:
         """Stop reading what daemons still write."""
-        for task in list(self._draining):
+        others = self._draining - {asyncio.current_task()}
+        for task in others:
             task.cancel()
-        await asyncio.gather(*self._draining, return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
 
     # Beginning.
 
     async def begin(self, order: Order, *, tty: bool) -> Running:
         """Start the gate and wait for its word.
 
-        Raises `SandboxFileError` for the folder, `NotFound` for the user, `SandboxBroken`.
+        Raises `SandboxFileError` for the folder, `NotFound` for the user, `SandboxFrozen`, `SandboxBroken`.
         """
-        async with self._container.pauses.starting():
+        async with self._container.pauses.unpaused():
+            if self._container.is_frozen:
+                raise SandboxFrozen(self._container.name)
             try:
                 async with asyncio.timeout(BEGIN_TIMEOUT_S):
                     return await self._begin(order, tty=tty)
@@ -262,21 +265,37 @@ class Commands:
 
     async def _end_by_force(self, running: Running, ending: asyncio.Task[Status]) -> None:
         """SIGTERM, and after the grace SIGKILL until the command has ended. Raises `SandboxBroken`."""
-        with contextlib.suppress(SandboxBroken):
-            await self._container.census.terminate(running)
-        await asyncio.wait({ending}, timeout=GRACE_S)
+        if not self._container.is_frozen:
+            with contextlib.suppress(SandboxBroken):
+                await self._container.terminate(running)
+            await asyncio.wait({ending}, timeout=GRACE_S)
         for _ in range(KILLS):
             await self.kill(running)
+            await self._until_thawed(ending)
             if (await asyncio.wait({ending}, timeout=KILL_AGAIN_S))[0]:
                 return
         raise await self._give_up("a killed command did not end")
 
-    async def kill(self, running: Running) -> None:
-        """End everything that a command started; a sandbox in which that fails is stopped."""
+    async def _until_thawed(self, ending: asyncio.Task[Status]) -> None:
+        """Only some kernels end a frozen process."""
+        thawed = asyncio.ensure_future(self._container.until_thawed())
         try:
-            await self._container.census.kill(running)
+            await asyncio.wait({ending, thawed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            thawed.cancel()
+
+    async def kill(self, running: Running) -> None:
+        """End everything that a command started, in a frozen sandbox when it thaws; if that fails, stop the sandbox."""
+        try:
+            if not await self._container.kill(running):
+                self.attend_to(self._kill_after_thaw(running))
         except SandboxBroken as error:
             await self._give_up(error.reason)
+
+    async def _kill_after_thaw(self, running: Running) -> None:
+        await self._container.until_thawed()
+        if not self._container.ended.done():
+            await self.kill(running)
 
     async def _give_up(self, reason: str) -> SandboxBroken:
         """Stop the container, which ends whatever still runs in it."""
@@ -316,7 +335,7 @@ class Commands:
 
     async def plain(self, command: list[str]) -> bytes:
         """Run a command of ours as root, without a gate or a mark, and give its output. Raises `SandboxBroken`."""
-        async with self._container.pauses.starting():
+        async with self._container.pauses.unpaused():
             try:
                 async with asyncio.timeout(PLAIN_TIMEOUT_S):
                     return await self._plain(command)

@@ -86,12 +86,12 @@ def is_of_kernel(path: str) -> bool:
 class Files:
     """The files of one container, running or not."""
 
-    def __init__(self, engine: Engine, container: str, name: str) -> None:
-        """`name` is the sandbox's, for errors."""
+    def __init__(self, engine: Engine, container: str, name: str, *, pauses: Pauses | None = None) -> None:
+        """`name` is the sandbox's, for errors; a container that runs needs the `pauses` of its commands."""
         self._engine = engine
         self._container = container
         self._name = name
-        self.pauses = Pauses(engine, container, name)
+        self._pauses = pauses or Pauses(engine, container, name)
 
     def _request(self, method: str, path: str, **rest: Any) -> Request:  # noqa: ANN401 - the fields of Request
         query = {"path": path, **rest.pop("query", {})}
@@ -226,7 +226,7 @@ class Files:
         packing = Packing(owner=owner)
         # An engine looks first and unpacks then: nothing may turn a folder into a link meanwhile. Where it cannot
         # pause, what was planted stays within the container.
-        async with self.pauses.paused():
+        async with self._pauses.paused():
             await self.extract(target, from_thread(lambda out: pack(source, out, packing)), operation="put_tree")
         return TreeReport(packing.count, packing.size_bytes, tuple(packing.skipped))
 

@@ -1,4 +1,4 @@
-"""Pausing a container, and starting commands in it, but never both at once.
+"""Pausing a container, and starting or ending commands in it, but never both at once.
 
 An engine that pauses a container while a command is being started in it cannot unpause it again: runc's process in the
 container is frozen, the shim waits for that process, and the order to go on waits for the shim. Such a container cannot
@@ -22,31 +22,31 @@ __all__ = ["Pauses"]
 
 
 class Pauses:
-    """Of one container: many may start commands at the same time, a pause waits until none does."""
+    """Of one container: many may start and end commands at the same time, a pause waits until none does."""
 
     def __init__(self, engine: Engine, container: str, name: str) -> None:
         """`name` is the sandbox's, for errors."""
         self._engine = engine
         self._container = container
         self._name = name
-        self._starting = 0
+        self._busy = 0
         self._pausing = 0
-        self._no_start = asyncio.Event()
+        self._none_busy = asyncio.Event()
         self._no_pause = asyncio.Event()
         self._one_pause = asyncio.Lock()
 
     @asynccontextmanager
-    async def starting(self) -> AsyncIterator[None]:
-        """While a command is being started, up to its first word."""
+    async def unpaused(self) -> AsyncIterator[None]:
+        """While a command is being started, up to its first word, or processes are being ended; not to be nested."""
         while self._pausing:
             self._no_pause.clear()
             await self._no_pause.wait()
-        self._starting += 1
+        self._busy += 1
         try:
             yield
         finally:
-            self._starting -= 1
-            self._no_start.set()
+            self._busy -= 1
+            self._none_busy.set()
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
@@ -54,9 +54,9 @@ class Pauses:
         self._pausing += 1
         try:
             async with self._one_pause:
-                while self._starting:
-                    self._no_start.clear()
-                    await self._no_start.wait()
+                while self._busy:
+                    self._none_busy.clear()
+                    await self._none_busy.wait()
                 yield
         finally:
             self._pausing -= 1
