@@ -109,3 +109,8 @@ async def test_a_separate_grader_that_gives_a_verdict_on_the_start_state_is_sile
     made = Made(is_separate=True, tests=tests, toml=f'[[verifier.collect]]\ncommand = "{collect}"\n')
     result = await bench.run("oracle", made)
     assert (result.outcome, result.fault) == ("unsolved", None)
+
+
+async def test_what_the_steps_used_is_added_up(bench: Bench) -> None:
+    result = await bench.run("support.agents:Spends", _steps("true\n", "true\n"))
+    assert (result.agent.input_tokens, result.agent.output_tokens, result.agent.cost_usd) == (200, None, 1.0)

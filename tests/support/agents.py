@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from termarena.agents.contract import AgentReport
+from termarena.agents.contract import AgentReport, Usage
 from termarena.core.errors import SandboxBroken
 
 if TYPE_CHECKING:
@@ -45,6 +45,15 @@ class LeavesAVariable(_Named):
         async with workspace.terminal() as terminal:
             await terminal.run("export LEFT=here")
         return AgentReport()
+
+
+class Spends(_Named):
+    """Writes what each step of the parts' task asks for, and says what that cost."""
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        number = 1 if brief.step == "first" else 2
+        await workspace.write(f"/app/{number}.txt", f"{number}\n".encode())
+        return AgentReport(usage=Usage(input_tokens=100, cost_usd=0.5))
 
 
 class Blocks(_Named):

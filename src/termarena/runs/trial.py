@@ -31,14 +31,15 @@ from termarena.sandbox.contention import take_sample
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from termarena.agents.contract import Agent, AgentEnd
+    from termarena.agents.contract import Agent, AgentEnd, Usage
     from termarena.agents.recording import Recording
     from termarena.core.run_folder import AttemptFolder
     from termarena.core.scrub import Scrubber
     from termarena.runs.result import TrialResult
     from termarena.runs.setting import Setting
     from termarena.runs.state import TrialState
-    from termarena.sandbox import Sandbox, Usage
+    from termarena.sandbox import Sandbox
+    from termarena.sandbox import Usage as SandboxUsage
 
 __all__ = ["Trial"]
 
@@ -56,6 +57,7 @@ class Trial:
         self._recording = recording
         self._scrubber = scrubber
         self._clocks = Clocks()
+        self._used: Usage | None = None
 
     @property
     def _folder(self) -> AttemptFolder:
@@ -125,18 +127,24 @@ class Trial:
         timer = asyncio.timeout(leg.timeout_s)
         try:
             async with timer:
-                self._state.report = await agent.solve(self._brief(leg), workspace)
+                self._take(agent, await agent.solve(self._brief(leg), workspace))
             # An agent that does not let itself be cancelled has still run out of time.
             self._state.end = "timeout" if timer.expired() else self._state.report.end
         except Exception as error:
             if isinstance(agent, Metered):
-                self._state.report = AgentReport(usage=agent.usage)
+                self._take(agent, AgentReport())
             if not box.is_alive or (is_machinery(error) and _is_credible(error, agent, workspace)):
                 self._state.usage = await _last_usage(box)
                 self._state.end = "resource_limit" if has_exhausted_resources(self._state.usage) else None
                 raise
             self._state.end = "timeout" if timer.expired() else "error"
             self._state.agent_error = None if timer.expired() else describe(error, "work")
+
+    def _take(self, agent: Agent, report: AgentReport) -> None:
+        """The last report counts; what the steps before it used is added, unless the agent counts itself."""
+        earlier = self._used
+        self._used = report.usage if earlier is None else earlier.plus(report.usage)
+        self._state.report = replace(report, usage=agent.usage if isinstance(agent, Metered) else self._used)
 
     def _brief(self, leg: Leg) -> Brief:
         environment = self._task.environment
@@ -220,7 +228,7 @@ async def _hang_up(box: Sandbox, workspace: TrialWorkspace) -> None:
     await workspace.hang_up()
 
 
-async def _last_usage(box: Sandbox) -> Usage | None:
+async def _last_usage(box: Sandbox) -> SandboxUsage | None:
     with contextlib.suppress(SandboxError):
         return await box.usage()
     return None
