@@ -28,7 +28,7 @@ def parse_reward(name: str, content: bytes) -> Mapping[str, float]:
     """The named rewards in `reward.json` (a flat table of finite numbers) or `reward.txt` (one, called `reward`).
 
     Raises `BadReward` for everything else: empty, NaN, Infinity, a string, true, a nested table, more than 64 KiB, and
-    several numbers of which none is called `reward` and some are no share of one: `{"passed": 3, "failed": 2}`.
+    several numbers of which none is called `reward` and one is above 1: `{"passed": 3, "failed": 2}`.
     """
     if len(content) > REWARD_BYTES:
         raise BadReward(f"{name} is larger than {REWARD_BYTES >> 10} KiB")
@@ -60,7 +60,7 @@ def _table(name: str, text: str) -> dict[str, float]:
     if not isinstance(found, dict) or not 0 < len(found) <= MOST_REWARDS:
         raise BadReward(f"{name} holds {_shown(text)} instead of a table of numbers")
     rewards = {str(key): _finite(name, value) for key, value in found.items()}
-    if "reward" not in rewards and len(rewards) > 1 and not all(0 <= value <= 1 for value in rewards.values()):
+    if "reward" not in rewards and len(rewards) > 1 and max(rewards.values()) > 1:
         raise BadReward(f"{name} holds {_shown(text)}: none is called reward, and a mean of such numbers is no score")
     return rewards
 
