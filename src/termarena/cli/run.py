@@ -19,6 +19,7 @@ from termarena.cli.choosing import (
     TagOption,
     TaskOption,
     open_dataset,
+    say_manifest,
     say_others,
     selection,
 )
@@ -216,6 +217,7 @@ def _choose(wanted: Mapping[str, list[str] | int | None], dataset: Dataset) -> M
 
     meant = meant_by(selection(**wanted), dataset)
     say_others([dataset])
+    say_manifest(dataset)
     for name, broken in meant.broken.items():
         say(f"{name} does not load and will be unscored: {broken.error}")
     if meant.unjudged:

@@ -147,7 +147,10 @@ class Packer:
         pending = [""]
         while pending:
             folder = pending.pop()
-            fd = sc.openat2(root_fd, folder or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+            fd = open_folder(root_fd, folder)
+            if fd is None:
+                self.skipped.append(f"{prefix}/{folder}")
+                continue
             try:
                 self._add_folder(fd, f"{prefix}/{folder}" if folder else prefix)
                 for name in sorted(os.listdir(fd)):
@@ -219,6 +222,19 @@ class Packer:
             self.out.write(bytes(left + -member.size % BLOCK))
         finally:
             os.close(fd)
+
+
+def open_folder(root_fd: int, path: str) -> int | None:
+    """Open a folder below another to list it; None where it lies deeper than the kernel takes a path, 4096 bytes.
+
+    No command reaches such a folder by its path either. Raises `OSError`.
+    """
+    try:
+        return sc.openat2(root_fd, path or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return None
 
 
 def open_regular(name: str, folder_fd: int) -> int:
