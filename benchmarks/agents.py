@@ -1,11 +1,15 @@
 """What a step of an agent with a model costs beside the model itself, and many such trials at once.
 
-Usage: python benchmarks/agents.py [--steps 100] [--rounds 5] [--trials 200]
+Usage: python benchmarks/agents.py [--steps 100] [--rounds 5] [--trials 200] [--harbor PROGRAM --base IMAGE]
 
 The model is scripted and answers at once, so that what is left of a trial's work is the harness: the reply is read,
 recorded and saved, the command `true` is run in a sandbox of the embedded driver, what came is told. The time of a step
 is the length of the work phase, without the opening of the terminal, divided by the steps. Then --trials trials of
 five steps are carried out at once; each must be solved with every step in its trajectory.
+
+--harbor: our `terminus` beside Harbor's Terminus 2, both in containers of the image --base (with bash, tmux and
+asciinema) on the engine of DOCKER_HOST, with the same replies of the same model server. The server takes the time from
+each of its answers to the next question. The keystrokes ask for no wait.
 
 Prints a table and then JSON. Exits 0 if every aim was met, 1 if one was missed, 2 where the embedded driver cannot run.
 """
@@ -18,12 +22,16 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parent / "beside"))
+
+from hello import write_harbor_tasks
 from termarena.core.errors import CapabilityMissing
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
@@ -32,12 +40,16 @@ from termarena.runs.plan import RunOptions
 from termarena.runs.trials import Trials
 from termarena.sandbox.drivers import choose_driver
 from termarena.tasks import load_task
+from toy_model import ToyModel
 
 if TYPE_CHECKING:
     from termarena.runs.result import TrialResult
     from termarena.tasks import Task
 
 WANTED_MS = 10.0
+WANTED_SHARE = 0.2
+"""Of Harbor's time per step."""
+BESIDE_STEPS = 20
 SMALL_STEPS = 5
 TASK = {
     "task.toml": """\
@@ -148,6 +160,34 @@ class Bench:
         }
 
 
+def beside_harbor(home: Path, program: str, base: str) -> dict[str, list[float]]:
+    """The milliseconds of every step of both, each in a trial of its own."""
+    folder = write_harbor_tasks(home / "tasks", 1, base)
+    typed = [f"true {number}\n" for number in range(BESIDE_STEPS)] + ["echo 'Hello, world!' >/app/hello.txt\n"]
+    said = [{"analysis": "a", "plan": "p", "commands": [{"keystrokes": keys, "duration": 0.0}]} for keys in typed]
+    done: dict[str, Any] = {"analysis": "a", "plan": "p", "commands": [], "task_complete": True}
+    texts = [json.dumps(reply) for reply in [*said, done, done]]
+    found = {}
+    for name in ("harbor", "termarena"):
+        print(f"== {name} in a container", file=sys.stderr)
+        with ToyModel(texts) as model:
+            environment = {**os.environ, "OPENAI_API_KEY": "not-a-key", "OPENAI_API_BASE": model.url}
+            environment["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+            what = ["-p", str(folder), "-o", str(home / name)]
+            if name == "harbor":
+                how = ["run", "-q", "-y", "-a", "terminus-2", "-m", "openai/toy", "--ak", f"api_base={model.url}"]
+            else:
+                program = str(Path(sys.executable).with_name("termarena"))
+                how = ["run", "-a", "terminus", "-m", f"openai:toy@{model.url}", "--driver", "docker"]
+            log = home / f"{name}.log"
+            with log.open("wb") as output:
+                subprocess.run([program, *how, *what], env=environment, stdout=output, stderr=output, check=False)  # noqa: S603 - as named
+            found[name] = model.between_ms()[:BESIDE_STEPS]
+        if len(found[name]) < BESIDE_STEPS:
+            sys.exit(f"void: {name} asked {len(found[name])} times; it said:\n{log.read_text()[-2000:]}")
+    return found
+
+
 def require_solved(result: TrialResult) -> None:
     """A trial that did something else measured something else."""
     if result.outcome != "solved":
@@ -174,6 +214,8 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--harbor")
+    parser.add_argument("--base", default="debian:bookworm")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="termarena-bench-") as place:
         try:
@@ -182,6 +224,7 @@ def main() -> int:
             print(f"cannot be measured here: {error}", file=sys.stderr)
             return 2
         figures, many = asyncio.run(measure(Path(place), options))
+        beside = beside_harbor(Path(place), options.harbor, options.base) if options.harbor else {}
     load = os.getloadavg()[0]
     print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {load:.1f}\n")
     for figure in figures:
@@ -190,9 +233,18 @@ def main() -> int:
     print(
         f"{many['trials']} trials at once: {many['solved']} solved, {many['lost_steps']} steps lost, {many['wall_s']} s"
     )
-    document = {"load": round(load, 1), "steps": {figure.agent: figure.step_ms for figure in figures}, "at_once": many}
+    medians = {name: statistics.median(steps) for name, steps in beside.items()}
+    for name, median_ms in medians.items():
+        print(f"{name} in a container: {median_ms:.1f} ms per step")
+    document: dict[str, Any] = {
+        "load": round(load, 1),
+        "steps": {figure.agent: figure.step_ms for figure in figures},
+        "at_once": many,
+    }
+    document["beside_ms"] = {name: [round(each, 2) for each in steps] for name, steps in beside.items()}
     print(json.dumps(document))
     is_met = all(figure.median_ms <= WANTED_MS for figure in figures)
+    is_met &= not medians or medians["termarena"] <= WANTED_SHARE * medians["harbor"]
     return 0 if is_met and many["solved"] == many["trials"] and not many["lost_steps"] else 1
 
 

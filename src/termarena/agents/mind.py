@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from termarena.agents.contract import Workspace
+    from termarena.agents.custom_tools import CustomTool
     from termarena.agents.examples import ExampleStore, Retrieval
     from termarena.agents.registry import AgentRequest
     from termarena.models import Completion, Exchange, MeteredModel, ToolSpec
@@ -43,6 +44,8 @@ class LoopOptions:
     examples: ExampleStore | None = None
     """Solved tasks of which the most similar ones are shown."""
     example_count: int = 1
+    tools: tuple[CustomTool, ...] = ()
+    """Beyond ours, for those loops that have tools."""
 
 
 def recall(request: AgentRequest, instruction: str) -> Retrieval | None:

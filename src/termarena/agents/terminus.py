@@ -15,7 +15,7 @@ from termarena.agents.mind import LoopOptions, Mind, model_of, recall, usage_of
 from termarena.agents.terminus_reply import read_reply
 from termarena.agents.toolbox import Action, Outcome
 from termarena.agents.truncation import head_and_tail
-from termarena.core.errors import TerminalEnded, TerminalTimeout
+from termarena.core.errors import TerminalEnded, TerminalTimeout, UsageError
 from termarena.models import Message
 from termarena.models.errors import BudgetSpent, ContextOverflow, UnusableReply
 from termarena.sandbox.terminal import TerminalOptions
@@ -65,9 +65,11 @@ why; what is left to do, and in which order."""
 
 
 def make(request: AgentRequest) -> AgentFactory:
-    """Raises `UsageError` without a model, and what `RunModels.check` raises."""
+    """Raises `UsageError` without a model or with tools, and what `RunModels.check` raises."""
     opener = model_of(request)
     loop = request.options.loop or LoopOptions()
+    if loop.tools:
+        raise UsageError("terminus has a terminal and no tools", hint="leave --tools out, or take --agent tools")
     return lambda: Terminus(request, opener(), loop)
 
 

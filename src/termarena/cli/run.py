@@ -76,6 +76,9 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
         typer.Option("--examples", metavar="RUN", help="Show the model similar solved trials of this run, or builtin."),
     ] = None,
     example_count: Annotated[int, typer.Option("--example-count", min=1, metavar="N", help="So many of them.")] = 1,
+    tools: Annotated[
+        str | None, typer.Option("--tools", metavar="FILE", help="Further tools for the model: see docs/agents.md.")
+    ] = None,
     trial_budget_usd: Annotated[
         float | None, typer.Option("--trial-budget-usd", metavar="USD", help="What one trial's model may cost.")
     ] = None,
@@ -155,6 +158,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
         max_reply_tokens=max_reply_tokens,
         examples=tuple(examples or ()),
         example_count=example_count,
+        tools=tools,
         trial_budget_usd=trial_budget_usd,
         run_budget_usd=run_budget_usd,
         trial_budget_tokens=trial_budget_tokens,
