@@ -160,7 +160,7 @@ class _Scanner:
         return _text(content)
 
     def _inline(self, first: str | None, name: str) -> str:
-        """Lines up to the next word of the protocol; blank ones end all but a file, and a command that is not closed."""
+        """Lines up to the next word of the protocol; a blank one ends all but a file and a command that is open."""
         content = [] if first is None else [first]
         while (line := self._line) is not None:
             is_open = name == "command" and _is_open("\n".join(content))
