@@ -31,6 +31,8 @@ TOO_FULL: Final = 0.85
 """Of the window: the rest is for the answer."""
 EMPTIED: Final = 0.6
 """How full it is after early turns were left out; so that does not happen at every turn."""
+LONGEST_CHARACTERS: Final = 200_000
+"""Of one reply: more has never been an action, and would be sent back with every request."""
 SHORTENED_CHARACTERS: Final = 2000
 
 
@@ -127,7 +129,7 @@ class Mind:
                 if not self._shrink():
                     raise
         self._learn(asked, said)
-        self.messages.append(said.message)
+        self.messages.append(_shortened(said.message))
         self._note(said)
         return said
 
@@ -207,14 +209,17 @@ class Mind:
             "attempts": said.attempts,
             "duration_s": round(said.duration_s, 6),
             "request_id": said.request_id,
-            "tool_calls": [{"name": call.name, "arguments": call.arguments} for call in said.message.tool_calls],
+            "tool_calls": [
+                {"name": call.name, "arguments": head_and_tail(call.arguments, SHORTENED_CHARACTERS)}
+                for call in said.message.tool_calls
+            ],
             "left_out_messages": self._left_out or None,
             "cost_source": said.cost_source,
         }
         usage = said.usage
         self._workspace.note(
             Step(
-                message=said.message.content,
+                message=head_and_tail(said.message.content, LONGEST_CHARACTERS),
                 reasoning_content=said.message.reasoning,
                 model_name=said.model or self._model.name,
                 metrics=StepMetrics(
@@ -227,6 +232,10 @@ class Mind:
                 extra={name: value for name, value in extra.items() if value not in (None, [])},
             )
         )
+
+
+def _shortened(message: Message) -> Message:
+    return replace(message, content=head_and_tail(message.content, LONGEST_CHARACTERS))
 
 
 def _characters(message: Message) -> int:
