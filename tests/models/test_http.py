@@ -170,8 +170,9 @@ async def test_an_endpoint_that_is_down_is_named(models: RunModels) -> None:
         url = server.url
     with pytest.raises(ModelUnavailable, match=r"no connection"):
         await models.open(f"openai:toy@{url}").complete(HELLO, timeout_s=5)
-    with pytest.raises(ModelUnavailable, match=r"no connection"):
-        await models.probe(f"openai:toy@{url}")
+    for provider in ("openai", "llamacpp"):
+        with pytest.raises(ModelUnavailable, match=r"no connection"):
+            await models.probe(f"{provider}:toy@{url}")
 
 
 async def test_the_probe_knows_the_key_the_model_and_what_is_no_model_server(models: RunModels) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from termarena.core.errors import AgentError, NotFound, UsageError
-from termarena.models import Message, ModelLimits, Request, RunModels, TokenUsage
+from termarena.models import Completion, Message, MeteredModel, ModelLimits, Request, RunModels, TokenUsage
 from termarena.models.budget import Amount, Budget
 from termarena.models.errors import BudgetSpent, MissingKey
 from termarena.models.lanes import Lane
@@ -34,7 +34,9 @@ def test_a_word_is_a_provider_a_model_and_perhaps_an_address() -> None:
 
 @pytest.mark.parametrize("word", ["openia:gpt-5", "gpt-5", "", "OpenAI:gpt-5"])
 def test_an_unknown_provider_is_told_with_the_known_ones(word: str) -> None:
-    with pytest.raises(NotFound, match=r"no provider of models is called .*; there is: openai, anthropic, google, openrouter"):
+    with pytest.raises(
+        NotFound, match=r"no provider of models is called .*; there is: openai, anthropic, google, openrouter"
+    ):
         parse_name(word)
 
 
@@ -186,3 +188,26 @@ def test_the_page_shows_a_script_that_loads_and_names_every_provider(tmp_path: P
     assert {f"`{name}:" for name in PROVIDERS} <= set(re.findall(r"`\w+:", page))
     for provider in PROVIDERS.values():
         assert all(f"`{variable}`" in page for variable in provider.variables)
+
+
+class OneAnswer:
+    """A model that says one thing."""
+
+    name = "openai:gpt-5"
+    context_tokens = None
+
+    async def complete(self, request: Request, **_: object) -> Completion:
+        del request
+        return Completion(Message("assistant", "1"), "stop", TokenUsage(1_000_000, 100_000, 200_000))
+
+
+async def test_a_priced_answer_says_by_which_table() -> None:
+    model = MeteredModel(OneAnswer(), price_table().find("openai", "gpt-5"), Budget("trial", usd=5))
+    answer = await model.complete(ASKED, timeout_s=1)
+    assert answer.cost_usd == pytest.approx(0.8 * 1.25 + 0.2 * 0.125 + 0.1 * 10)
+    assert (answer.cost_source, answer.extra["prices"]) == (
+        "table",
+        f"{price_table().as_of} {price_table().digest}",
+    )
+    assert model.budget.spent_usd == model.meter.cost_usd == answer.cost_usd
+    assert model.context_tokens == 400_000

@@ -215,6 +215,7 @@ class Mind:
             ],
             "left_out_messages": self._left_out or None,
             "cost_source": said.cost_source,
+            **said.extra,
         }
         usage = said.usage
         self._workspace.note(

@@ -144,6 +144,7 @@ class HttpModel:
         self.name = name.word
         self.context_tokens: int | None = None
         self._model = name.model
+        self._may_be_any = name.provider.serves_any_name
         self._url = name.url
         self._wire = wire
         self._transport = transport
@@ -249,7 +250,7 @@ class HttpModel:
         names = self._wire.listed(response) if status == OK else None
         if status == OK and names is None:
             raise ModelUnavailable(self._url, "what answers there is no model server", hint=_DOWN)
-        if names and not any(self._model in (name, name.partition(":")[0]) for name in names):
+        if names and not self._may_be_any and not any(self._model in (name, name.partition(":")[0]) for name in names):
             known = ", ".join(sorted(names)[:20])
             raise ModelRejected(self._url, f"it has no model {self._model}; there is: {known}", status=404)
 

@@ -110,7 +110,7 @@ class RunModels:
         Raises what `check` raises, and `ModelUnavailable`, `KeyRefused` or `ModelRejected`.
         """
         name = self.check(word)
-        if name.provider.wire and not name.provider.serves_any_name:
+        if name.provider.wire:
             await self._over_http(name).probe()
 
     def open(self, word: str) -> MeteredModel:
@@ -185,8 +185,7 @@ class MeteredModel:
                 self.budget.spend(estimate)
                 raise
         if answer.cost_usd is None and self._price is not None:
-            cost = self._price.cost_of(answer.usage)
-            answer = replace(answer, cost_usd=cost, cost_source="table" if cost is not None else None)
+            answer = _priced(answer, self._price)
         self.meter.add(answer)
         self.budget.spend(_amount(answer, estimate))
         return answer
@@ -196,6 +195,20 @@ class MeteredModel:
         answered = request.sampling.max_tokens or UNSAID_OUTPUT_TOKENS
         usd = (asked * self._price.input + answered * self._price.output) / 1_000_000 if self._price else 0.0
         return Amount(usd, asked + answered)
+
+
+def _priced(answer: Completion, price: Price) -> Completion:
+    """With what it costs by the table, and which table that is."""
+    cost = price.cost_of(answer.usage)
+    if cost is None:
+        return answer
+    table = price_table()
+    return replace(
+        answer,
+        cost_usd=cost,
+        cost_source="table",
+        extra={**answer.extra, "prices": f"{table.as_of} {table.digest}"},
+    )
 
 
 def _amount(answer: Completion, estimate: Amount) -> Amount:
