@@ -39,7 +39,7 @@ demo: $(READY)
 	@$(BIN)/termarena run --dataset samples --agent oracle
 
 test: $(READY)
-	@$(BIN)/pytest --quiet -n $(JOBS)
+	@$(BIN)/pytest --quiet -n $(JOBS) --dist worksteal
 
 lint: $(READY)
 	@$(BIN)/ruff format --check --quiet . || { echo 'error: run $(BIN)/ruff format .' >&2; exit 1; }
