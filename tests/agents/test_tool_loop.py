@@ -227,6 +227,16 @@ async def test_a_conversation_that_grows_too_long_leaves_its_early_turns_out(ben
     assert [message["role"] for message in pairs] == ["assistant", "tool"] * (len(pairs) // 2)
 
 
+async def test_a_reply_of_megabytes_is_kept_and_sent_back_in_part(bench: ModelBench) -> None:
+    with ModelServer(said("word " * 1_000_000, calls=[("EXECUTE", {"command": "true"})]), DONE) as server:
+        result = await bench.run(f"openai:toy@{server.url}")
+        sent_back = server.requests[1]["messages"][2]["content"]
+    assert result.agent_end == "submitted"
+    assert len(sent_back) < 210_000
+    assert "are not shown" in sent_back
+    assert bench.attempt.trajectory.stat().st_size < 1 << 20
+
+
 async def test_a_trajectory_is_on_disk_while_the_model_still_thinks(bench: ModelBench) -> None:
     seen: list[int] = []
 

@@ -63,6 +63,16 @@ async def test_an_answer_with_its_usage_and_the_exchange_as_it_was(models: RunMo
     assert "sk-test-of-the-key" not in repr(seen)
 
 
+async def test_what_a_server_does_not_count_is_unknown(models: RunModels) -> None:
+    turn = said("Hi.")
+    turn.body["usage"] = {"prompt_tokens": 5, "completion_tokens": 1}
+    with ModelServer(turn) as server:
+        assert (await ask(models, server)).usage == TokenUsage(5, 1, None)
+    del turn.body["usage"]
+    with ModelServer(turn) as server:
+        assert (await ask(models, server)).usage == TokenUsage()
+
+
 async def test_parallel_tool_calls_and_half_a_tool_call_arrive_as_they_were_written(models: RunModels) -> None:
     calls = [("EXECUTE", {"command": "ls"}), ("EXECUTE", '{"command": "echo')]
     with ModelServer(said(None, calls=calls)) as server:

@@ -34,11 +34,23 @@ def test_a_word_is_a_provider_a_model_and_perhaps_an_address() -> None:
 
 @pytest.mark.parametrize("word", ["openia:gpt-5", "gpt-5", "", "OpenAI:gpt-5"])
 def test_an_unknown_provider_is_told_with_the_known_ones(word: str) -> None:
-    with pytest.raises(NotFound, match=r"no provider of models is called .*; there is: openai, openrouter"):
+    with pytest.raises(NotFound, match=r"no provider of models is called .*; there is: openai, anthropic, google, openrouter"):
         parse_name(word)
 
 
-@pytest.mark.parametrize("word", ["openai", "openai:", "openai:@http://x/v1", "openai:m@http://", "scripted:"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "openai",
+        "openai:",
+        "openai:@http://x/v1",
+        "openai:m@http://",
+        "scripted:",
+        "openai:m@http://[::1",
+        "openai:m@http://h:x/",
+        "vllm:m@http://a b/v1",
+    ],
+)
 def test_a_word_without_a_model_or_with_a_bad_address(word: str) -> None:
     with pytest.raises(UsageError):
         parse_name(word)

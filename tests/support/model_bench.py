@@ -18,6 +18,7 @@ from termarena.runs.trials import Trials
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from termarena.agents.custom_tools import CustomTool
     from termarena.runs.result import TrialResult
 
 QUICK = Patience(attempts=3, first_wait_s=0.001, stall_s=0.2, answer_s=5, connect_s=1)
@@ -32,7 +33,7 @@ class ModelBench:
         self.agent = agent
         self.attempt = AttemptFolder(folder / "attempt")
 
-    async def run(
+    async def run(  # noqa: PLR0913 - what a test may want to be different
         self,
         model: str,
         *,
@@ -41,10 +42,13 @@ class ModelBench:
         limits: ModelLimits | None = None,
         made: Made | None = None,
         environ: dict[str, str] | None = None,
+        tools: tuple[CustomTool, ...] = (),
     ) -> TrialResult:
         task = make_task(self.folder / "task", made)
         models = RunModels(limits, patience=QUICK, environ=environ or {})
-        given = AgentOptions(model=model, models=models, loop=LoopOptions(max_steps, Sampling(temperature=0)))
+        given = AgentOptions(
+            model=model, models=models, loop=LoopOptions(max_steps, Sampling(temperature=0), tools=tools)
+        )
         options = RunOptions(agent=agent or self.agent, model=model, driver="namespace")
         async with Trials(options, home=self.home, run_id="test", agent_options=given) as trials:
             try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from termarena.agents.contract import Usage
+from termarena.agents.examples import retrieve
 from termarena.agents.truncation import head_and_tail
 from termarena.core.errors import UsageError, WorkspaceClosed
 from termarena.core.trajectory import Step, StepMetrics
@@ -18,19 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from termarena.agents.contract import Workspace
+    from termarena.agents.custom_tools import CustomTool
+    from termarena.agents.examples import ExampleStore, Retrieval
     from termarena.agents.registry import AgentRequest
     from termarena.models import Completion, Exchange, MeteredModel, ToolSpec
 
-__all__ = ["LoopOptions", "Mind", "model_of", "usage_of"]
+__all__ = ["LoopOptions", "Mind", "model_of", "recall", "usage_of"]
 
 NEARLY_FULL: Final = 0.75
 TOO_FULL: Final = 0.85
 """Of the window: the rest is for the answer."""
 EMPTIED: Final = 0.6
 """How full it is after early turns were left out; so that does not happen at every turn."""
+LONGEST_CHARACTERS: Final = 200_000
+"""Of one reply: more has never been an action, and would be sent back with every request."""
 SHORTENED_CHARACTERS: Final = 2000
-PROLOGUE: Final = 2
-"""The instructions and the task: they are never left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,19 @@ class LoopOptions:
     max_steps: int = 100
     """How often its model is asked."""
     sampling: Sampling = field(default_factory=Sampling)
+    examples: ExampleStore | None = None
+    """Solved tasks of which the most similar ones are shown."""
+    example_count: int = 1
+    tools: tuple[CustomTool, ...] = ()
+    """Beyond ours, for those loops that have tools."""
+
+
+def recall(request: AgentRequest, instruction: str) -> Retrieval | None:
+    """The solved examples that a model is shown with an instruction; None where there is no store."""
+    loop = request.options.loop
+    if loop is None or loop.examples is None:
+        return None
+    return retrieve(request.task, instruction, loop.examples.examples(), count=loop.example_count)
 
 
 def model_of(request: AgentRequest) -> Callable[[], MeteredModel]:
@@ -60,7 +76,7 @@ def usage_of(model: MeteredModel) -> Usage:
 
 
 class Mind:
-    """The conversation of one `solve`. The first two messages are the instructions and the task."""
+    """The conversation of one `solve`. What is told before the first answer is never left out."""
 
     def __init__(
         self, model: MeteredModel, workspace: Workspace, *, tools: tuple[ToolSpec, ...] = (), sampling: Sampling
@@ -73,6 +89,7 @@ class Mind:
         self.messages: list[Message] = []
         self._tokens_per_character = 1 / CHARACTERS_PER_TOKEN
         self._left_out = 0
+        self._prologue: int | None = None
         self._refused_characters: int | None = None
         """The size of the shortest conversation that was refused as too long."""
 
@@ -83,8 +100,13 @@ class Mind:
 
     def begin_again(self, *messages: Message) -> None:
         """Go on with the instructions, the task and these messages alone."""
-        self._left_out += len(self.messages) - PROLOGUE
-        self.messages[PROLOGUE:] = messages
+        self._left_out += len(self.messages) - self.prologue
+        self.messages[self.prologue :] = messages
+
+    @property
+    def prologue(self) -> int:
+        """How many messages came before the first answer: the instructions, examples, the task."""
+        return len(self.messages) if self._prologue is None else self._prologue
 
     def tell(self, *messages: Message) -> None:
         """Add turns that are not the model's."""
@@ -95,6 +117,7 @@ class Mind:
 
         Raises what `Model.complete` raises; `ContextOverflow` only when there is nothing left to leave out.
         """
+        self._prologue = self.prologue
         self._fit()
         while True:
             asked = Request(tuple(self.messages), self._tools, self._sampling)
@@ -106,7 +129,7 @@ class Mind:
                 if not self._shrink():
                     raise
         self._learn(asked, said)
-        self.messages.append(said.message)
+        self.messages.append(_shortened(said.message))
         self._note(said)
         return said
 
@@ -130,15 +153,15 @@ class Mind:
 
     def _shrink(self) -> bool:
         """Make a conversation shorter that was refused as too long: half of its turns, else what long ones hold."""
-        turns = len(self.messages) - PROLOGUE
-        if turns > PROLOGUE:
-            while len(self.messages) - PROLOGUE > turns // 2 and self._leave_out_one():
+        turns = len(self.messages) - self.prologue
+        if turns > 2:  # noqa: PLR2004 - more than the last turn and what came of it
+            while len(self.messages) - self.prologue > turns // 2 and self._leave_out_one():
                 pass
-            if len(self.messages) - PROLOGUE < turns:
+            if len(self.messages) - self.prologue < turns:
                 return True
         shorter = [
             replace(message, content=head_and_tail(message.content, SHORTENED_CHARACTERS))
-            if place >= PROLOGUE and len(message.content) > SHORTENED_CHARACTERS * 2
+            if place >= self.prologue and len(message.content) > SHORTENED_CHARACTERS * 2
             else message
             for place, message in enumerate(self.messages)
         ]
@@ -148,13 +171,15 @@ class Mind:
     def _leave_out_one(self) -> bool:
         """Leave out the earliest turn of the model with what came of it; the last one stays."""
         starts = [
-            place for place, message in enumerate(self.messages) if place >= PROLOGUE and message.role == "assistant"
+            place
+            for place, message in enumerate(self.messages)
+            if place >= self.prologue and message.role == "assistant"
         ]
         if len(starts) < 2:  # noqa: PLR2004 - the one that stays
             return False
         self._left_out += starts[1] - starts[0]
         notice = Message("user", f"[{self._left_out} earlier messages are left out here to make room.]")
-        self.messages[PROLOGUE : starts[1]] = [notice]
+        self.messages[self.prologue : starts[1]] = [notice]
         return True
 
     def _learn(self, asked: Request, said: Completion) -> None:
@@ -184,14 +209,17 @@ class Mind:
             "attempts": said.attempts,
             "duration_s": round(said.duration_s, 6),
             "request_id": said.request_id,
-            "tool_calls": [{"name": call.name, "arguments": call.arguments} for call in said.message.tool_calls],
+            "tool_calls": [
+                {"name": call.name, "arguments": head_and_tail(call.arguments, SHORTENED_CHARACTERS)}
+                for call in said.message.tool_calls
+            ],
             "left_out_messages": self._left_out or None,
             "cost_source": said.cost_source,
         }
         usage = said.usage
         self._workspace.note(
             Step(
-                message=said.message.content,
+                message=head_and_tail(said.message.content, LONGEST_CHARACTERS),
                 reasoning_content=said.message.reasoning,
                 model_name=said.model or self._model.name,
                 metrics=StepMetrics(
@@ -204,6 +232,10 @@ class Mind:
                 extra={name: value for name, value in extra.items() if value not in (None, [])},
             )
         )
+
+
+def _shortened(message: Message) -> Message:
+    return replace(message, content=head_and_tail(message.content, LONGEST_CHARACTERS))
 
 
 def _characters(message: Message) -> int:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final, Self
 
 from termarena import __version__
 from termarena.agents.contract import AgentReport
+from termarena.agents.examples import show_as_text
 from termarena.agents.habits import Habits
 from termarena.agents.keystrokes import press
-from termarena.agents.mind import LoopOptions, Mind, model_of, usage_of
+from termarena.agents.mind import LoopOptions, Mind, model_of, recall, usage_of
 from termarena.agents.terminus_reply import read_reply
 from termarena.agents.toolbox import Action, Outcome
 from termarena.agents.truncation import head_and_tail
-from termarena.core.errors import TerminalEnded, TerminalTimeout
+from termarena.core.errors import TerminalEnded, TerminalTimeout, UsageError
 from termarena.models import Message
 from termarena.models.errors import BudgetSpent, ContextOverflow, UnusableReply
 from termarena.sandbox.terminal import TerminalOptions
@@ -64,10 +65,12 @@ why; what is left to do, and in which order."""
 
 
 def make(request: AgentRequest) -> AgentFactory:
-    """Raises `UsageError` without a model, and what `RunModels.check` raises."""
+    """Raises `UsageError` without a model or with tools, and what `RunModels.check` raises."""
     opener = model_of(request)
     loop = request.options.loop or LoopOptions()
-    return lambda: Terminus(request.word, opener(), loop)
+    if loop.tools:
+        raise UsageError("terminus has a terminal and no tools", hint="leave --tools out, or take --agent tools")
+    return lambda: Terminus(request, opener(), loop)
 
 
 class Terminus:
@@ -75,9 +78,10 @@ class Terminus:
 
     version = __version__
 
-    def __init__(self, word: str, model: MeteredModel, options: LoopOptions) -> None:
-        """`word` is that of `--agent`."""
-        self.name = word
+    def __init__(self, request: AgentRequest, model: MeteredModel, options: LoopOptions) -> None:
+        """`request` is what it was made of."""
+        self.name = request.word
+        self._request = request
         self._model = model
         self._options = options
 
@@ -91,8 +95,12 @@ class Terminus:
         mind = Mind(self._model, workspace, sampling=self._options.sampling)
         async with _Desk(workspace) as desk:
             task = f"{brief.instruction.strip()}\n\nYou have {brief.timeout_s:.0f} seconds."
-            role = Message("system", _ROLE.format(cols=SCREEN.cols, rows=SCREEN.rows))
-            mind.tell(role, Message("user", f"{task}\n\nThe terminal shows:\n\n{await desk.look()}"))
+            role = _ROLE.format(cols=SCREEN.cols, rows=SCREEN.rows)
+            found = recall(self._request, brief.instruction)
+            if found is not None:
+                workspace.note(found.step())
+                role = f"{role}\n\n{show_as_text(found)}"
+            mind.tell(Message("system", role), Message("user", f"{task}\n\nThe terminal shows:\n\n{await desk.look()}"))
             try:
                 return await self._work(mind, desk, workspace)
             except (BudgetSpent, ContextOverflow) as error:

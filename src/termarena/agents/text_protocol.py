@@ -13,16 +13,17 @@ lines, in a here-document or in open quotes is never read as protocol, whatever 
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
 from termarena.agents.toolbox import Action
 from termarena.agents.xml_protocol import read_marked
 
-__all__ = ["read_actions"]
+__all__ = ["FIELDS", "read_actions"]
 
 _ACTION: Final = re.compile(r"^[ \t]*(?:[-*>#]+ *)?\**ACTION\**:\**[ \t]*`?([A-Za-z_]+)`?\**[ \t]*$", re.IGNORECASE)
-_FIELD: Final = re.compile(r"^[ \t]*\**(COMMAND|PATH|CONTENT)\**:\**[ \t]?(.*)$", re.IGNORECASE)
+FIELDS: Final = ("command", "path", "content")
 _FENCE: Final = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.#-]*)[ \t]*$")
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
 _DONE: Final = re.compile(r"^[ \t]*[*`_]*TASK[_ ]COMPLETE[*`_.!]*[ \t]*$", re.MULTILINE)
@@ -35,10 +36,13 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def read_actions(text: str) -> tuple[Action, ...]:
-    """The actions of a reply, in order; none where it holds none. What follows TASK_COMPLETE is not read."""
+def read_actions(text: str, fields: tuple[str, ...] = FIELDS) -> tuple[Action, ...]:
+    """The actions of a reply, in order; none where it holds none. What follows TASK_COMPLETE is not read.
+
+    `fields` are the words that values stand behind, `command` among them.
+    """
     lines = text.replace("\r\n", "\n").split("\n")
-    found = _Scanner(lines).actions() if any(map(_ACTION.match, lines)) else _without_action(text, lines)
+    found = _Scanner(lines, fields).actions() if any(map(_ACTION.match, lines)) else _without_action(text, lines)
     kept: list[Action] = []
     for place, action in enumerate(found, 1):
         kept.append(Action(f"action_{place}", _NAMES.get(action.name, action.name), action.arguments))
@@ -52,7 +56,7 @@ def _without_action(text: str, lines: list[str]) -> list[Action]:
     marked = read_marked(text)
     if marked:
         return marked
-    scanner = _Scanner(lines)
+    scanner = _Scanner(lines, FIELDS)
     command = scanner.lone_command()
     if command:
         return [Action("", "EXECUTE", {"command": command})]
@@ -62,8 +66,9 @@ def _without_action(text: str, lines: list[str]) -> list[Action]:
 class _Scanner:
     """Reads lines from a place on."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], fields: tuple[str, ...]) -> None:
         self._lines = lines
+        self._field = _field(fields)
         self._at = 0
         self._wrapper: str | None = None
         """The fence that the whole action stands in, as some models write it."""
@@ -87,30 +92,30 @@ class _Scanner:
     def _fields(self) -> dict[str, object]:
         fields: dict[str, object] = {}
         while (line := self._line) is not None and not _ACTION.match(line) and not self._closes(line):
-            field = _FIELD.match(line)
+            field = self._field.match(line)
             if field is None and fields and line.strip():
                 break  # prose behind the action
             self._at += 1
             if field is not None:
                 name = field[1].lower()
-                value = self._value(field[2], keeps_blank_lines=name == "content")
+                value = self._value(field[2], name)
                 fields[name] = _path(value) if name == "path" else value
         return fields
 
     def _closes(self, line: str) -> bool:
         return self._wrapper is not None and line.strip() == self._wrapper
 
-    def _value(self, first: str, *, keeps_blank_lines: bool) -> str:
+    def _value(self, first: str, name: str) -> str:
         """The value that begins behind a word; the place is behind its end then."""
         if _FENCE.match(first):
             return self._fenced(first)
         if first.strip() not in _BLOCK:
-            return self._inline(first, keeps_blank_lines=keeps_blank_lines)
+            return self._inline(first, name)
         while not first.strip() and (line := self._line) is not None and not line.strip():
             self._at += 1
-        return self._below(keeps_blank_lines=keeps_blank_lines)
+        return self._below(name)
 
-    def _below(self, *, keeps_blank_lines: bool) -> str:
+    def _below(self, name: str) -> str:
         """The value that stands in the lines below its word."""
         line = self._line
         if line is not None and _FENCE.match(line) and not self._closes(line):
@@ -118,9 +123,9 @@ class _Scanner:
             return self._fenced(line)
         if line is not None and (line[:1] in (" ", "\t") or not line.strip()):
             return self._set_in()
-        if line is None or _ACTION.match(line) or _FIELD.match(line) or self._closes(line):
+        if line is None or _ACTION.match(line) or self._field.match(line) or self._closes(line):
             return ""
-        return self._inline(None, keeps_blank_lines=keeps_blank_lines)
+        return self._inline(None, name)
 
     def _fenced(self, opening: str) -> str:
         """Up to the line that closes the fence; fences with a language open and close within it."""
@@ -154,27 +159,28 @@ class _Scanner:
             content.pop()
         return _text(content)
 
-    def _inline(self, first: str | None, *, keeps_blank_lines: bool) -> str:
+    def _inline(self, first: str | None, name: str) -> str:
+        """Lines up to the next word of the protocol; a blank one ends all but a file and a command that is open."""
         content = [] if first is None else [first]
         while (line := self._line) is not None:
-            is_open = not keeps_blank_lines and _is_open("\n".join(content))
-            if not is_open and (_ACTION.match(line) or _FIELD.match(line) or self._closes(line)):
+            is_open = name == "command" and _is_open("\n".join(content))
+            if not is_open and (_ACTION.match(line) or self._field.match(line) or self._closes(line)):
                 break
-            if not is_open and not keeps_blank_lines and not line.strip():
+            if not is_open and name != "content" and not line.strip():
                 break
             content.append(line)
             self._at += 1
         while content and not content[-1].strip():
             content.pop()
-        return _text(content) if keeps_blank_lines else _unquoted("\n".join(content).strip())
+        return _text(content) if name == "content" else _unquoted("\n".join(content).strip())
 
     def lone_command(self) -> str | None:
         """What stands behind the first COMMAND, else in the first fence of a shell."""
         while (line := self._line) is not None:
             self._at += 1
-            found = _FIELD.match(line)
+            found = self._field.match(line)
             if found and found[1].upper() == "COMMAND":
-                return self._value(found[2], keeps_blank_lines=False).strip() or None
+                return self._value(found[2], "command").strip() or None
         self._at = 0
         while (line := self._line) is not None:
             self._at += 1
@@ -183,6 +189,12 @@ class _Scanner:
             if fence and fence[2].lower() in _SHELLS:
                 return content.strip() or None
         return None
+
+
+@functools.cache
+def _field(names: tuple[str, ...]) -> re.Pattern[str]:
+    words = "|".join(map(re.escape, names))
+    return re.compile(rf"^[ \t]*\**({words})\**:\**[ \t]?(.*)$", re.IGNORECASE)
 
 
 def _text(lines: list[str]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from termarena import __version__
 from termarena.agents.contract import AgentReport
+from termarena.agents.examples import show_as_text, show_as_turns
 from termarena.agents.habits import Habits
-from termarena.agents.mind import LoopOptions, Mind, model_of, usage_of
-from termarena.agents.text_protocol import read_actions
+from termarena.agents.mind import LoopOptions, Mind, model_of, recall, usage_of
+from termarena.agents.text_protocol import FIELDS, read_actions
 from termarena.agents.toolbox import TOOLS, Action, Hands
 from termarena.models import Message
 from termarena.models.errors import BudgetSpent, ContextOverflow, UnusableReply
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from termarena.agents.contract import Brief, Usage, Workspace
+    from termarena.agents.custom_tools import CustomTool
     from termarena.agents.registry import AgentFactory, AgentRequest
     from termarena.agents.toolbox import Outcome
     from termarena.models import Completion, MeteredModel, ToolSpec
@@ -82,7 +85,10 @@ class _Protocol(Protocol):
 
 class _Native:
     instructions = _NATIVE
-    tools = TOOLS
+
+    def __init__(self, custom: Sequence[CustomTool]) -> None:
+        self.tools = (*TOOLS, *(tool.spec() for tool in custom))
+
     how = "Call one of the tools; when the task is done, call TASK_COMPLETE."
 
     def read(self, said: Completion) -> tuple[Action, ...]:
@@ -93,7 +99,7 @@ class _Native:
 
     def tell(self, actions: Sequence[Action], outcomes: Sequence[Outcome], notice: str) -> list[Message]:
         if actions and actions[0].id.startswith("action_"):  # written out: there is no call to answer
-            return _TextForm().tell(actions, outcomes, notice)
+            return _TextForm(()).tell(actions, outcomes, notice)
         texts = [outcome.text for outcome in outcomes]
         texts += ["Nothing was done: the task is handed in already."] * (len(actions) - len(texts))
         texts[-1] = f"{texts[-1]}\n{notice}"
@@ -101,8 +107,12 @@ class _Native:
 
 
 class _TextForm:
-    instructions = _TEXT
     tools: tuple[ToolSpec, ...] = ()
+
+    def __init__(self, custom: Sequence[CustomTool]) -> None:
+        self.instructions = _TEXT + "".join(map(_described, custom))
+        self._fields = tuple(dict.fromkeys([*FIELDS, *(name for tool in custom for name in tool.parameters)]))
+
     how = (
         "Write an action, such as:\nACTION: EXECUTE\nCOMMAND: ls -la\nor, when the task is done: ACTION: TASK_COMPLETE"
     )
@@ -110,11 +120,16 @@ class _TextForm:
     def read(self, said: Completion) -> tuple[Action, ...]:
         if said.finish == "length":
             return ()
-        return read_actions(said.message.content)
+        return read_actions(said.message.content, self._fields)
 
     def tell(self, actions: Sequence[Action], outcomes: Sequence[Outcome], notice: str) -> list[Message]:
         parts = [f"{action.name}:\n{outcome.text}" for action, outcome in zip(actions, outcomes, strict=False)]
         return [Message("user", "\n\n".join([*parts, notice]))]
+
+
+def _described(tool: CustomTool) -> str:
+    fields = "".join(f"\n{name.upper()}: {one.description or 'a text'}" for name, one in tool.parameters.items())
+    return f"\n\nThere is also:\n\nACTION: {tool.name}{fields}\n\n{tool.description}"
 
 
 def _action(identity: str, name: str, arguments: str) -> Action:
@@ -131,8 +146,10 @@ def make(request: AgentRequest) -> AgentFactory:
     """Raises `UsageError` without a model, and what `RunModels.check` raises."""
     opener = model_of(request)
     loop = request.options.loop or LoopOptions()
-    protocol: _Protocol = _TextForm() if request.word == "tools-text" else _Native()
-    return lambda: ToolsAgent(request.word, opener(), protocol, loop)
+    category = request.task.metadata.category
+    custom = tuple(tool for tool in loop.tools if not tool.categories or category in tool.categories)
+    protocol: _Protocol = _TextForm(custom) if request.word == "tools-text" else _Native(custom)
+    return lambda: ToolsAgent(request, opener(), protocol, replace(loop, tools=custom))
 
 
 class ToolsAgent:
@@ -140,9 +157,10 @@ class ToolsAgent:
 
     version = __version__
 
-    def __init__(self, word: str, model: MeteredModel, protocol: _Protocol, options: LoopOptions) -> None:
-        """`word` is that of `--agent`."""
-        self.name = word
+    def __init__(self, request: AgentRequest, model: MeteredModel, protocol: _Protocol, options: LoopOptions) -> None:
+        """`request` is what it was made of."""
+        self.name = request.word
+        self._request = request
         self._model = model
         self._protocol = protocol
         self._options = options
@@ -155,12 +173,24 @@ class ToolsAgent:
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
         """Raises `ModelUnavailable` when no answer was to be had, and what says that the sandbox is gone."""
         mind = Mind(self._model, workspace, tools=self._protocol.tools, sampling=self._options.sampling)
-        mind.tell(Message("system", f"{_ROLE}\n{self._protocol.instructions}"), Message("user", self._task(brief)))
-        async with Hands(workspace, workdir=brief.workdir) as hands:
+        mind.tell(*self._beginning(brief, workspace))
+        async with Hands(workspace, workdir=brief.workdir, custom=self._options.tools) as hands:
             try:
                 return await self._work(mind, hands, workspace)
             except (BudgetSpent, ContextOverflow) as error:
                 return self._report("resource_limit", str(error))
+
+    def _beginning(self, brief: Brief, workspace: Workspace) -> list[Message]:
+        """The instructions, examples, the task; which examples is noted in the trajectory."""
+        role = Message("system", f"{_ROLE}\n{self._protocol.instructions}")
+        task = Message("user", self._task(brief))
+        found = recall(self._request, brief.instruction)
+        if found is None:
+            return [role, task]
+        workspace.note(found.step())
+        if not self._protocol.tools:
+            return [role, *show_as_turns(found), task]
+        return [Message("system", f"{role.content}\n\n{show_as_text(found)}"), task]
 
     def _task(self, brief: Brief) -> str:
         rows = [brief.instruction.strip(), ""]

@@ -17,9 +17,10 @@ from termarena.core.errors import (
 from termarena.models import ToolSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from termarena.agents.contract import AgentTerminal, Workspace
+    from termarena.agents.custom_tools import CustomTool
     from termarena.core.records import Json
 
 __all__ = ["TOOLS", "Action", "Hands", "Outcome"]
@@ -83,10 +84,12 @@ TOOLS: Final = (
 class Hands:
     """Do in a workspace what a model asks for. As an `async with`; a shell is opened when the first command comes."""
 
-    def __init__(self, workspace: Workspace, *, workdir: str | None = None) -> None:
-        """`workdir` is what relative paths stand for."""
+    def __init__(self, workspace: Workspace, *, workdir: str | None = None, custom: Sequence[CustomTool] = ()) -> None:
+        """`workdir` is what relative paths stand for; `custom` are tools beyond ours."""
         self._workspace = workspace
         self._workdir = workdir or "/"
+        self._custom = {tool.name: tool for tool in custom}
+        self._specs = (*TOOLS, *(tool.spec() for tool in custom))
         self._life = AsyncExitStack()
         self._terminal: AgentTerminal | None = None
 
@@ -102,9 +105,9 @@ class Hands:
         """Carry an action out. Raises what says that the workspace or the sandbox is gone."""
         if action.problem is not None:
             return _mistake(action.problem)
-        tool = next((tool for tool in TOOLS if tool.name == action.name), None)
+        tool = next((tool for tool in self._specs if tool.name == action.name), None)
         if tool is None:
-            return _mistake(f"there is no tool {action.name!r}; there is: {', '.join(one.name for one in TOOLS)}")
+            return _mistake(f"there is no tool {action.name!r}; there is: {', '.join(one.name for one in self._specs)}")
         problem = _wrong(tool, action.arguments)
         if problem is not None:
             return _mistake(f"{action.name}: {problem}")
@@ -118,6 +121,8 @@ class Hands:
             return Outcome("The task is handed in.", is_done=True)
         if name == "EXECUTE":
             return await self._execute(str(given["command"]), _seconds(given.get("timeout_s")))
+        if name in self._custom:
+            return await self._run(self._custom[name], given)
         path = posixpath.join(self._workdir, str(given["path"]))
         if name == "READ_FILE":
             content = (await self._workspace.read(path)).decode("utf-8", "replace")
@@ -133,8 +138,6 @@ class Hands:
     async def _execute(self, command: str, timeout_s: float) -> Outcome:
         if not command.strip():
             return _mistake("EXECUTE: the command is empty")
-        if "\0" in command:
-            return _mistake("EXECUTE: a command cannot hold a NUL character")
         terminal = await self._shell()
         try:
             done = await terminal.run(command, timeout_s=timeout_s)
@@ -151,6 +154,15 @@ class Hands:
         missing = max(done.output_bytes - len(done.output), 0)
         rows.append(head_and_tail(done.text, OUTPUT_CHARACTERS, already_missing=missing) or "(no output)")
         return Outcome("\n".join(rows))
+
+    async def _run(self, tool: CustomTool, given: Mapping[str, object]) -> Outcome:
+        arguments = {name: str(given[name]) for name in tool.parameters}
+        done = await self._workspace.exec(tool.script, env=arguments, timeout_s=tool.timeout_s)
+        text = (done.stdout + done.stderr).decode("utf-8", "replace")
+        late = f"\n(It was stopped after {tool.timeout_s:g} s)" if done.timed_out else ""
+        return Outcome(
+            f"Exit code: {done.exit_status}{late}\n{head_and_tail(text, OUTPUT_CHARACTERS) or '(no output)'}"
+        )
 
     async def _shell(self) -> AgentTerminal:
         if self._terminal is None:
@@ -174,6 +186,8 @@ def _wrong(tool: ToolSpec, given: Mapping[str, object]) -> str | None:
     for name, value in given.items():
         if name in properties and name != "timeout_s" and not isinstance(value, str):
             return f"{name} is not a text"
+        if isinstance(value, str) and "\0" in value and name != "content":
+            return f"{name} holds a NUL character"
     return None
 
 

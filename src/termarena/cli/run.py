@@ -68,6 +68,17 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
         int | None, typer.Option("--max-steps", min=1, help="How often a trial's model is asked at most.")
     ] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="Of the model; else the provider's own.")] = None,
+    max_reply_tokens: Annotated[
+        int | None, typer.Option("--max-reply-tokens", min=1, metavar="N", help="How long one of its replies may be.")
+    ] = None,
+    examples: Annotated[
+        list[str] | None,
+        typer.Option("--examples", metavar="RUN", help="Show the model similar solved trials of this run, or builtin."),
+    ] = None,
+    example_count: Annotated[int, typer.Option("--example-count", min=1, metavar="N", help="So many of them.")] = 1,
+    tools: Annotated[
+        str | None, typer.Option("--tools", metavar="FILE", help="Further tools for the model: see docs/agents.md.")
+    ] = None,
     trial_budget_usd: Annotated[
         float | None, typer.Option("--trial-budget-usd", metavar="USD", help="What one trial's model may cost.")
     ] = None,
@@ -144,6 +155,10 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
         model=model,
         max_steps=max_steps,
         temperature=temperature,
+        max_reply_tokens=max_reply_tokens,
+        examples=tuple(examples or ()),
+        example_count=example_count,
+        tools=tools,
         trial_budget_usd=trial_budget_usd,
         run_budget_usd=run_budget_usd,
         trial_budget_tokens=trial_budget_tokens,

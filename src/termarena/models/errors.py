@@ -53,7 +53,7 @@ class BudgetSpent(UsageError):
         amount = f"${limit:g}" if unit == "usd" else f"{limit:.0f} tokens"
         super().__init__(
             f"the {scope}'s budget of {amount} is spent",
-            hint=f"give more with --{scope}-budget-{unit}; what has an outcome keeps it",
+            hint=f"what has an outcome keeps it; a new run can be given more with --{scope}-budget-{unit}",
         )
         self.scope = scope
         self.unit = unit

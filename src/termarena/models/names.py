@@ -103,13 +103,17 @@ def parse_name(word: str) -> ModelName:
 
 
 def _address(word: str, url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        is_address = bool(parts.hostname) and parts.port != 0 and url.isascii() and url.isprintable() and " " not in url
+    except ValueError:
+        parts, is_address = urlsplit(""), False
     if parts.username is not None or parts.password is not None:
         raise UsageError(
             f"the address in --model {word.partition('@')[0]}@… holds a user or a password",
             hint="keys come by the name of a variable: see docs/models.md",
         )
-    if not parts.hostname:
+    if not is_address:
         raise UsageError(f"{url!r} is no address", hint=f"write {_HOW}")
     return url.rstrip("/")
 

@@ -184,6 +184,6 @@ def _usage(usage: _Usage | None) -> TokenUsage:
     return TokenUsage(
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
-        cached_tokens=(prompt.cached_tokens if prompt else None) or 0,
+        cached_tokens=prompt.cached_tokens if prompt else None,
         reasoning_tokens=output.reasoning_tokens if output else None,
     )

@@ -31,6 +31,12 @@ class RunOptions(BaseModel):
     """How often a trial's model is asked at most; None is what the agent thinks right."""
     temperature: Annotated[float, Field(ge=0)] | None = None
     """None is the provider's own."""
+    max_reply_tokens: Annotated[int, Field(ge=1)] | None = None
+    examples: tuple[str, ...] = ()
+    """Runs whose solved trials are shown to models as examples, the most similar ones; `builtin` are ours."""
+    example_count: Annotated[int, Field(ge=1)] = 1
+    tools: str | None = None
+    """A file of tools of one's own for models."""
     trial_budget_usd: Annotated[float, Field(gt=0)] | None = None
     run_budget_usd: Annotated[float, Field(gt=0)] | None = None
     trial_budget_tokens: Annotated[int, Field(gt=0)] | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from termarena.agents.baseline import baseline_of, is_baseline
+from termarena.agents.custom_tools import read_tools
 from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
 from termarena.agents.registry import AgentOptions, resolve_agent, takes_models
@@ -15,6 +17,7 @@ from termarena.models import ModelLimits, RunModels, Sampling
 from termarena.runs.judging import Judge
 from termarena.runs.recording import write_attempt
 from termarena.runs.setting import Setting
+from termarena.runs.solved import SolvedExamples
 from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
 from termarena.sandbox.drivers import choose_driver, open_driver
@@ -22,7 +25,6 @@ from termarena.sandbox.staging import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from termarena.agents.contract import Agent
     from termarena.core.run_folder import AttemptFolder
@@ -49,7 +51,8 @@ class Trials:
     ) -> None:
         """`agent_options` say what agents get beyond their word, `spent` what a run that goes on has used before.
 
-        Raises `UsageError` for a baseline that is none.
+        Raises `UsageError` for a baseline that is none, `NotFound` for examples of a run or a file of tools
+        that is not there.
         """
         self._options = options
         self._home = home
@@ -135,4 +138,10 @@ def limits_of(options: RunOptions) -> ModelLimits:
 
 def _loop(options: RunOptions) -> LoopOptions:
     usual = LoopOptions()
-    return LoopOptions(options.max_steps or usual.max_steps, Sampling(temperature=options.temperature))
+    return LoopOptions(
+        max_steps=options.max_steps or usual.max_steps,
+        sampling=Sampling(temperature=options.temperature, max_tokens=options.max_reply_tokens),
+        examples=SolvedExamples(options.examples) if options.examples else None,
+        example_count=options.example_count,
+        tools=read_tools(Path(options.tools)) if options.tools else (),
+    )
