@@ -34,7 +34,9 @@ def test_a_word_is_a_provider_a_model_and_perhaps_an_address() -> None:
 
 @pytest.mark.parametrize("word", ["openia:gpt-5", "gpt-5", "", "OpenAI:gpt-5"])
 def test_an_unknown_provider_is_told_with_the_known_ones(word: str) -> None:
-    with pytest.raises(NotFound, match=r"no provider of models is called .*; there is: openai, anthropic, google, openrouter"):
+    with pytest.raises(
+        NotFound, match=r"no provider of models is called .*; there is: openai, anthropic, google, openrouter"
+    ):
         parse_name(word)
 
 
