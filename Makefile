@@ -45,7 +45,7 @@ demo-llm: $(READY)
 			--model "llamacpp:smollm2@$$TERMARENA_SMALL_MODEL" --temperature 0 --max-steps 3 --max-reply-tokens 200
 
 test: $(READY)
-	@$(BIN)/pytest --quiet -n $(JOBS)
+	@$(BIN)/pytest --quiet -n $(JOBS) --dist worksteal
 
 lint: $(READY)
 	@$(BIN)/ruff format --check --quiet . || { echo 'error: run $(BIN)/ruff format .' >&2; exit 1; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import os
@@ -400,3 +401,21 @@ async def test_tree_whose_carrier_is_stopped(tmp_path: Path, monkeypatch: pytest
         os.kill(box.host_pid, signal.SIGSTOP)
         with pytest.raises(SandboxBroken, match="did not end a command in time"):
             await box.put_tree(tmp_path / "in", "/srv/in")
+
+
+ACCESS = [2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 7, 0, 1, 0, 0, 0, 4, 0, 4, 0, 255, 255, 255, 255]
+ACCESS += [16, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255]
+SET_ACCESS = f"import os; os.mkdir('/srv/s'); os.setxattr('/srv/s', 'system.posix_acl_default', bytes({ACCESS}))"
+GET_ACCESS = "import os; print(list(os.getxattr('/srv/s', 'system.posix_acl_default')))"
+
+
+@pytest.mark.needs("user-namespaces", "python3")
+async def test_lists_of_access_are_in_a_snapshot(tmp_path: Path) -> None:
+    async with NamespaceDriver(home=tmp_path) as driver, driver.start(SandboxSpec()) as box:
+        assert (await box.exec(["python3", "-c", SET_ACCESS])).exit_status == 0
+        with contextlib.closing(await box.snapshot()) as snapshot:
+            await snapshot.save(tmp_path / "saved")
+        with contextlib.closing(driver.load(tmp_path / "saved")) as saved:
+            async with driver.start(saved) as fork:
+                told = await fork.exec(["python3", "-c", GET_ACCESS])
+                assert told.stdout.decode().strip() == str(ACCESS)

@@ -31,8 +31,8 @@ GRACE_S: Final = 0.5
 """Between SIGTERM and SIGKILL after a timeout."""
 KILL_AGAIN_S: Final = 3.0
 """How long a killed command may take to be told as ended before it is killed again; engines take up to two seconds."""
-KILLS: Final = 5
-"""How often a command is killed before its sandbox is given up."""
+KILLS: Final = 20
+"""How often a command is killed before its sandbox is given up: its output may take a minute to end."""
 BEGIN_TIMEOUT_S: Final = 120.0
 """For an engine to start a command; fifty at once took 7 s on two cores under a load of 20."""
 PLAIN_TIMEOUT_S: Final = 120.0
