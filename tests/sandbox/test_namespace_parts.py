@@ -403,7 +403,7 @@ async def test_tree_whose_carrier_is_stopped(tmp_path: Path, monkeypatch: pytest
             await box.put_tree(tmp_path / "in", "/srv/in")
 
 
-ACCESS = [2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 7, 0, 1, 0, 0, 0, 4, 0, 4, 0, 255, 255, 255, 255]
+ACCESS = [2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 7, 0, 0, 0, 0, 0, 4, 0, 4, 0, 255, 255, 255, 255]
 ACCESS += [16, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255]
 SET_ACCESS = f"import os; os.mkdir('/srv/s'); os.setxattr('/srv/s', 'system.posix_acl_default', bytes({ACCESS}))"
 GET_ACCESS = "import os; print(list(os.getxattr('/srv/s', 'system.posix_acl_default')))"

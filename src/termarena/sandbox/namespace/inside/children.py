@@ -25,8 +25,6 @@ from .seccomp import MARKER_RESOURCE
 MARKER_BASE: Final = 1 << 40
 TIOCGPTPEER: Final = 0x5441
 TIOCSPTLCK: Final = 0x40045431
-CLEAN_LOOKS: Final = 4
-"""So many looks in a row must find nobody: a chain of processes whose numbers have begun anew can hide from one."""
 KILL_PATIENCE_S: Final = 10.0
 THREADS_FIELD: Final = 17
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -238,22 +236,17 @@ def kill_exec(exec_id: int) -> None:
     give_up = time.monotonic() + KILL_PATIENCE_S
     stopped: set[int] = set()
     known: set[int] = set()
-    clean = 0
-    while clean < CLEAN_LOOKS and time.monotonic() < give_up:
+    while time.monotonic() < give_up:
         found, is_whole = _look(exec_id, known)
         fresh = set(found) - stopped
+        if not fresh and is_whole:
+            break
         for pid in fresh:
             _signal(pid, signal.SIGSTOP)
         stopped |= fresh
-        clean = 0 if fresh or not is_whole else clean + 1
-        if clean:
-            known.clear()  # a number may have been given again
-    clean = 0
-    while clean < CLEAN_LOOKS and time.monotonic() < give_up:
-        alive = pids_of_exec(exec_id)
+    while (alive := pids_of_exec(exec_id)) and time.monotonic() < give_up:
         for pid in alive:
             _signal(pid, signal.SIGKILL)
-        clean = 0 if alive else clean + 1
         os.sched_yield()
 
 
