@@ -8,9 +8,10 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LOCK_TOOLS := pip==26.3 pip-tools==7.6.2
 
-.PHONY: help setup demo test lint check soak bench lock clean
+.PHONY: help setup demo demo-llm test lint check soak bench lock clean
 help:
 	@echo 'make demo    from a fresh clone to a result: set up, then the bundled tasks with their reference solutions'
+	@echo 'make demo-llm  a real language model attempts a bundled task, without a key: a small one, served on this machine'
 	@echo 'make test    set up and run all tests'
 	@echo 'make lint    format, lint, types, import directions'
 	@echo 'make check   lint and test'
@@ -38,8 +39,13 @@ $(READY): pyproject.toml requirements/dev.txt
 demo: $(READY)
 	@$(BIN)/termarena run --dataset samples --agent oracle
 
+demo-llm: $(READY)
+	@eval "$$(.ci/small-model start)"; trap '.ci/small-model stop' EXIT; \
+		$(BIN)/termarena run --dataset samples --task '*/hello-world' --agent tools-text --examples builtin \
+			--model "llamacpp:smollm2@$$TERMARENA_SMALL_MODEL" --temperature 0 --max-steps 3 --max-reply-tokens 200
+
 test: $(READY)
-	@$(BIN)/pytest --quiet -n $(JOBS)
+	@$(BIN)/pytest --quiet -n $(JOBS) --dist worksteal
 
 lint: $(READY)
 	@$(BIN)/ruff format --check --quiet . || { echo 'error: run $(BIN)/ruff format .' >&2; exit 1; }

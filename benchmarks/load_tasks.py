@@ -5,7 +5,8 @@ Usage: python benchmarks/load_tasks.py [--folder TASKS | --distinct] [--tasks 35
 
 Without --folder, folders of the shape of a large public set are made: 8 files in 5 folders each, and one task.toml for
 all of them, as in that set (TermArena checks a document once); with --distinct, no two are alike. PYTHON is an
-interpreter that has the package harbor installed; without it, only TermArena is measured. Each round is a fresh process
+interpreter that has the package harbor installed; without it, only TermArena is measured, and the end is status 2, "not
+measured". Each round is a fresh process
 for each of the two, taking turns, so that a change in the machine's load falls on both. Prints a table and one line of
 JSON; exits 1 if TermArena is less than ten times as fast, or if its memory grows with the files' contents.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -141,6 +143,14 @@ def growth_mb(count: int) -> float:
     return (peaks[1] - peaks[0]) / 1024
 
 
+def has_harbor(python: str | None) -> bool:
+    """Whether there is an interpreter, and it can import Harbor's loader."""
+    if python is None or shutil.which(python) is None:
+        return False
+    code = "import harbor.models.task.task"
+    return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0  # noqa: S603
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -150,20 +160,23 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--harbor-python", help="an interpreter with harbor installed")
     options = parser.parse_args()
+    harbor = options.harbor_python if has_harbor(options.harbor_python) else None
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or make_tasks(Path(scratch), options.tasks, data_bytes=2_000, distinct=options.distinct)
-        times = measure(folder, options.rounds, options.harbor_python)
+        times = measure(folder, options.rounds, harbor)
     medians = {name: {what: statistics.median(row) for what, row in rows.items()} for name, rows in times.items()}
     for what in ("load", "digest", "lint"):
         row = "  ".join(f"{name} {rows[what]:7.0f} µs" for name, rows in medians.items() if what in rows)
         print(f"{what:<8}{row}")
     grown = growth_mb(200)
     ratio = medians["harbor"]["load"] / medians["termarena"]["load"] if "harbor" in medians else None
-    print(f"ratio   {ratio:.1f}" if ratio else "ratio   not measured: no --harbor-python")
+    print(f"ratio   {ratio:.1f}" if ratio else "ratio   not measured: --harbor-python names no interpreter with harbor")
     print(f"memory  {grown:+.1f} MB when 200 tasks hold 40 MB instead of 0.4 MB")
     record = {"schema_version": 1, "kind": "load-tasks", "python": platform.python_version(), "us_per_task": medians}
     print(json.dumps({**record, "ratio": ratio, "growth_mb": round(grown, 2)}))
-    return int((ratio is not None and ratio < WANTED_RATIO) or grown > WANTED_GROWTH_MB)
+    if grown > WANTED_GROWTH_MB or (ratio is not None and ratio < WANTED_RATIO):
+        return 1
+    return 2 if ratio is None else 0
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import urllib.request
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-KEPT_VARIABLES = {"TERMARENA_REQUIRE_REAL", "TERMARENA_SOAK"}
+KEPT_VARIABLES = {"TERMARENA_REQUIRE_REAL", "TERMARENA_SOAK", "TERMARENA_SMALL_MODEL"}
 
 
 def _engine_answers() -> bool:
@@ -26,9 +28,21 @@ def _user_namespaces_work() -> bool:
     return all(fact.is_there for fact in Machine().facts.values() if fact.is_needed)
 
 
+def _small_model_answers() -> bool:
+    url = os.environ.get("TERMARENA_SMALL_MODEL")
+    if url is None:
+        return False
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=10) as answer:  # noqa: S310 - our own, on loopback
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:
+        return False
+
+
 # Components that are not simply a command on the PATH: how to tell, and how to get them.
 COMPONENTS: dict[str, tuple[Callable[[], bool], str]] = {
     "docker": (_engine_answers, "start a Docker or Podman engine; `termarena doctor --docker` says what is wrong"),
+    "small-model": (_small_model_answers, 'serve a small language model: eval "$(.ci/small-model start)"'),
     "user-namespaces": (_user_namespaces_work, "allow user namespaces; `termarena doctor` says how"),
 }
 PACKAGES = {

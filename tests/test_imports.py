@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import elizaos_terminal_bench
 import termarena
 
 PACKAGE = Path(termarena.__file__).parent
+# Beside the rooms: it may import any of them, none imports it, and naming it loads nothing.
+FACADE = Path(elizaos_terminal_bench.__file__).parent
 
 _RUNS = {"core", "tasks", "sandbox", "models", "broker", "agents", "grading"}
 _PROOF = _RUNS | {"runs"}
@@ -102,12 +105,22 @@ TOUCHING = (
 )
 
 
-def test_importing_prints_reads_and_creates_nothing(tmp_path: Path) -> None:
-    modules = [".".join(("termarena", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in SOURCES]
+@pytest.mark.parametrize(
+    ("package", "sources", "known"),
+    [
+        (PACKAGE, SOURCES, "termarena.core.settings"),
+        (FACADE, sorted(FACADE.rglob("*.py")), "elizaos_terminal_bench.leaderboard"),
+    ],
+    ids=["termarena", "elizaos_terminal_bench"],
+)
+def test_importing_prints_reads_and_creates_nothing(
+    package: Path, sources: list[Path], known: str, tmp_path: Path
+) -> None:
+    modules = [".".join((package.name, *path.relative_to(package).with_suffix("").parts)) for path in sources]
     modules = [name.removesuffix(".__init__") for name in modules if not name.endswith("__main__")]
-    assert "termarena.core.settings" in modules
+    assert known in modules
     done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-B", "-c", WATCH, str(PACKAGE), TOUCHING, *modules],
+        [sys.executable, "-B", "-c", WATCH, str(package), TOUCHING, *modules],
         cwd=tmp_path,
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,
@@ -118,6 +131,16 @@ def test_importing_prints_reads_and_creates_nothing(tmp_path: Path) -> None:
     assert done.stdout == ""
     assert json.loads(done.stderr) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_of_ours_imports_the_facade() -> None:
+    assert [str(path) for path in SOURCES if "elizaos_terminal_bench" in path.read_text(encoding="utf-8")] == []
+
+
+def test_naming_the_facade_loads_nothing_of_ours() -> None:
+    code = "import sys, elizaos_terminal_bench; print(any(name.split('.')[0] == 'termarena' for name in sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    assert told.stdout == "False\n"
 
 
 def test_the_watch_notices_what_it_should(tmp_path: Path) -> None:

@@ -210,6 +210,12 @@ class Mine:
         ("raise KeyboardInterrupt", AgentError, "ended by KeyboardInterrupt"),
         ("raise StopIteration", AgentError, "StopIteration"),
         ("return 42", AgentError, "returned builtins.int, not an AgentReport"),
+        ("return AgentReport(end='done')", AgentError, "end is 'done', not one of submitted, "),
+        ("return AgentReport(message=None)", AgentError, "message is NoneType"),
+        ("return AgentReport(model=4)", AgentError, "model is int"),
+        ("return AgentReport(usage={'input_tokens': 1})", AgentError, "usage is dict"),
+        ("return AgentReport(usage=Usage(output_tokens=-1))", AgentError, "output_tokens is -1"),
+        ("return AgentReport(usage=Usage(cost_usd=float('nan')))", AgentError, "cost_usd is nan"),
     ],
 )
 async def test_how_it_ends_is_told(

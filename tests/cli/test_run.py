@@ -323,12 +323,13 @@ def test_regrading_takes_other_tests_without_the_agent(tasks: Path, env: dict[st
 
 
 def test_a_run_on_a_terminal_draws_and_leaves_a_table(tasks: Path, env: dict[str, str], tmp_path: Path) -> None:
-    words = ("run", "-p", str(tasks), "-n", "1", "-o", "run")
+    # A picture is drawn a few times a second: enough trials that some of them are seen at work.
+    words = ("run", "-p", str(tasks), "-n", "1", "-k", "6", "-o", "run")
     with Person(*words, home=Path(env["TERMARENA_HOME"]), cwd=tmp_path) as person:
-        person.until(r"2 trials, in run")
-        person.until(r"━+\x1b\[0m +0/2 ")
-        person.until(r"one +[0-9.]+ s")
-        person.until(r"1/2 +\x1b\[32m1 solved")
+        person.until(r"12 trials, in run")
+        person.until(r"━+\x1b\[0m +[0-9]+/12 ")
+        person.until(r"(one|two) +[0-9.]+ s")
+        person.until(r"[0-9]+/12 +\x1b\[32m[0-9]+ solved")
         person.until(r"accuracy 100\.0 %")
         person.until(r"next: termarena report run")
         assert person.process.wait(PATIENCE_S) == 0

@@ -266,3 +266,14 @@ async def test_the_task_that_init_makes_is_proven(tmp_path: Path) -> None:
         assert await reward_of(driver, task, None) == "0"
         assert await reward_of(driver, task, "solution/solve.sh") == "1"
         assert await reward_of(driver, task, "cheats/change-the-input.sh") == "0"
+
+
+def test_convert_tells_each_null_that_it_leaves_out(tmp_path: Path) -> None:
+    folder = simple(tmp_path / "t")
+    table = json.loads((folder / "metadata.json").read_text())
+    (folder / "metadata.json").write_text(json.dumps({**table, "metadata": {"owner": None}}))
+    done = termarena("tasks", "convert", str(folder), "--output", str(tmp_path / "out"))
+    assert done.returncode == 0
+    assert "metadata.owner is null, which a Harbor folder cannot hold: left out [lost-null]" in done.stderr
+    (row,) = _json("tasks", "convert", str(folder), "--output", str(tmp_path / "again"))["written"]
+    assert row["lost"] == ["metadata.owner"]

@@ -27,6 +27,12 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     }
 
 
+def test_names_that_are_not_utf_8_are_written_and_come_back(tmp_path: Path) -> None:
+    write_record(tmp_path / "a.json", "report", {"path": "/app/\udcff\u00e9"})
+    assert (tmp_path / "a.json").read_bytes().decode().count("\u00e9") == 1
+    assert read_record(tmp_path / "a.json", "report")["path"] == "/app/\udcff\u00e9"
+
+
 def test_an_older_record_is_read_and_says_its_version(tmp_path: Path) -> None:
     write_record(tmp_path / "a.json", "report", {"x": None})
     assert read_record(tmp_path / "a.json", "report", version=2) == {"schema_version": 1, "x": None}

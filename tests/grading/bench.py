@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.folders import SIMPLE, TERMINAL_BENCH_1, write_folder
 from termarena.grading import Grader, GradingJob
-from termarena.sandbox import SandboxSpec
+from termarena.sandbox import Feature, SandboxSpec
 from termarena.sandbox.bare import bare_spec, prepare_bare
 from termarena.tasks import load_task
 
@@ -52,6 +54,12 @@ class Bench:
         self.driver = driver
         self.folder = folder
         self.grader = Grader()
+
+    def need_users(self) -> None:
+        """Skip where the sandbox has one user only."""
+        problem = self.driver.capabilities().missing.get(Feature.USERS)
+        if problem:
+            pytest.skip(problem)
 
     def harbor(
         self,

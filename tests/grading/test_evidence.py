@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from termarena.grading.evidence import CONTENT_BYTES, MOST_CONTENTS
 from termarena.grading.integrity import examine
 
 if TYPE_CHECKING:
@@ -44,6 +45,29 @@ async def test_dpkg_explains_what_its_digests_say(bench: Bench, also: int) -> No
     assert await _found(bench, {path: EVIL}) == {path: "critical"}
     assert await _found(bench, {path: EVIL, **_dpkg(path, EVIL, also=also)}) == {path: "info"}
     assert await _found(bench, {path: EVIL, **_dpkg(path, "#!/bin/sh\nexec real\n", also=also)}) == {path: "critical"}
+
+
+async def test_a_record_without_a_digest_explains_no_program(bench: Bench) -> None:
+    path = "/usr/local/bin/grep"
+    records = _dpkg(path, EVIL) | {"/var/lib/dpkg/info/tool.md5sums": ""}
+    assert await _found(bench, {path: EVIL, **records}) == {path: "critical"}
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("/app/conftest.py", "def pytest_runtest_protocol(item): return True\n"),
+        (f"{SITE}/evil.pth", "import evil\n"),
+        (f"{SITE}/evil-1.dist-info/entry_points.txt", "[pytest11]\nevil = evil\n"),
+    ],
+)
+async def test_what_is_too_large_or_too_much_to_be_read_is_not_taken_for_harmless(
+    bench: Bench, path: str, content: str
+) -> None:
+    assert (await _found(bench, {path: content}))[path] == "critical"
+    assert (await _found(bench, {path: content + "#" * CONTENT_BYTES}))[path] == "critical"
+    many = f"for n in $(seq {MOST_CONTENTS}); do mkdir -p /z/$n; : >/z/$n/conftest.py; done"
+    assert (await _found(bench, {path: content}, many))[path] == "critical"
 
 
 async def test_a_path_in_bin_is_the_one_in_usr_bin(bench: Bench) -> None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grading.bench import REWARDED, SOLVED
+from termarena.core.errors import UsageError
 from termarena.grading import GradingJob
+from termarena.sandbox import SandboxSpec
 
 if TYPE_CHECKING:
     from grading.bench import Bench
@@ -115,14 +117,38 @@ async def test_the_environment_is_ours(bench: Bench) -> None:
     done
     export PATH=/evil:$PATH EVIL=1
     """
-    await bench.sealed(bench.harbor(LOOKING, verifier='env = { WANTED = "yes" }'), agent)
+    await bench.sealed(bench.harbor(LOOKING, verifier='env = { WANTED = "${NOT_GIVEN:-yes}" }'), agent)
     names = {line.partition("=")[0]: line.partition("=")[2] for line in bench.output.splitlines() if "=" in line}
     assert names.pop("WANTED") == "yes"
     assert names.pop("PATH").startswith("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin")
     assert names.keys() <= {"HOME", "USER", "LOGNAME", "LANG", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
+async def test_variables_of_the_harness_reach_the_tests_by_name_only(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "of-the-harness")
+    task = bench.harbor(
+        '#!/bin/sh\necho "$KEY"\necho 1 >/logs/verifier/reward.txt\n', verifier='env = { KEY = "${JUDGE_KEY}" }'
+    )
+    with pytest.raises(UsageError, match="JUDGE_KEY"):
+        await bench.sealed(task)
+    async with bench.worked(task) as box:
+        job = bench.job(task, variables={"JUDGE_KEY": "given"})
+        assert (await bench.grader.grade(box, job, graded_in="live")).reward == 1.0
+    assert bench.output == "given\n"
+
+
+async def test_terminal_bench_1_tests_run_as_root_whoever_the_agent_was(bench: Bench) -> None:
+    bench.need_users()
+    task = bench.terminal_bench_1("echo '== short test summary info =='; echo PASSED t.py::as_$(id -u)\n")
+    async with bench.driver.start(SandboxSpec(user="nobody")) as box:
+        verdict = await bench.grade(box, task, "live")
+    assert [one.name for one in verdict.tests] == ["as_0"]
+
+
 async def test_a_grading_user_runs_the_tests_and_may_write_the_reward(bench: Bench) -> None:
+    bench.need_users()
     test = "#!/bin/sh\nid -u\necho 1 >/logs/verifier/reward.txt\n"
     task = bench.harbor(test, verifier='user = "nobody"')
     for verdict in (await bench.sealed(task), await bench.live(task)):
@@ -131,6 +157,7 @@ async def test_a_grading_user_runs_the_tests_and_may_write_the_reward(bench: Ben
 
 
 async def test_a_grading_user_that_the_agent_removed_is_told(bench: Bench) -> None:
+    bench.need_users()
     task = bench.harbor(REWARDED, verifier='user = "nobody"')
     verdict = await bench.sealed(task, "sed -i /nobody/d /etc/passwd")
     assert verdict.fault is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grading.bench import REWARDED, SOLVED
+from termarena.grading import company
 from termarena.grading.control import against_control, needs_control
 from termarena.grading.integrity import apply, examine
 from termarena.tasks import load_task
@@ -120,7 +121,10 @@ def _daemon(script: str) -> str:
 
 
 @pytest.mark.parametrize("how", FORGERS)
-async def test_a_daemon_that_rewrites_the_reward_is_found_in_a_live_grading(bench: Bench, how: str) -> None:
+async def test_a_daemon_that_rewrites_the_reward_is_found_in_a_live_grading(
+    bench: Bench, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(company, "WATCH_S", 1.0)  # on a busy machine a daemon may not have its turn in less
     verdict = await _judged(bench, bench.harbor(FAILING), _daemon(FORGERS[how]), live=True)
     assert not verdict.is_pass
     assert verdict.fault is None or verdict.fault.reason == "toolchain_broken_by_agent"
@@ -242,6 +246,15 @@ async def test_a_solution_that_kills_the_tests_is_unsolved_and_not_unscored(benc
     task = bench.harbor("#!/bin/bash\n[ -x /app/program ] && /app/program\necho 0 >/logs/verifier/reward.txt\n")
     verdict = await bench.sealed(task, "printf '#!/bin/sh\\nkill -9 $PPID\\n' >/app/program; chmod +x /app/program")
     assert needs_control(verdict)
+    settled = against_control(verdict, await bench.sealed(task, None))
+    assert settled.fault is not None
+    assert (settled.reward, settled.fault.reason) == (None, "toolchain_broken_by_agent")
+
+
+async def test_a_program_that_writes_a_reward_and_kills_the_tests_is_no_pass(bench: Bench) -> None:
+    task = bench.harbor("#!/bin/bash\n[ -x /app/program ] && /app/program\necho 0 >/logs/verifier/reward.txt\n")
+    program = "#!/bin/sh\\necho 1 >/logs/verifier/reward.txt\\nkill -9 $PPID\\n"
+    verdict = await bench.sealed(task, f"printf '{program}' >/app/program; chmod +x /app/program")
     settled = against_control(verdict, await bench.sealed(task, None))
     assert settled.fault is not None
     assert (settled.reward, settled.fault.reason) == (None, "toolchain_broken_by_agent")

@@ -12,6 +12,8 @@ import pytest
 from termarena.grading import IntegrityFinding, Verdict
 from termarena.grading.integrity import RULES, Evidence, apply, inspect
 from termarena.sandbox import Change, FileChanges
+from termarena.tasks import load_task
+from termarena.tasks.write import write_harbor
 
 if TYPE_CHECKING:
     from grading.bench import Bench
@@ -173,6 +175,15 @@ def test_a_task_may_allow_what_it_asks_for(bench: Bench) -> None:
     contents = {change.path: b"/opt/lib.so\n"}
     allowed = _found(bench, change, contents=contents, ours='integrity_allow = ["/etc/ld.so.*"]')
     assert allowed == {"loader-preload": "info"}
+
+
+def test_what_a_task_allows_is_part_of_its_digest_and_survives_conversion(bench: Bench) -> None:
+    plain = bench.harbor(PLAIN_TEST)
+    allowing = bench.harbor(PLAIN_TEST, ours='integrity_allow = ["/etc/*"]')
+    assert allowing.integrity_allow == ("/etc/*",)
+    assert allowing.digest != plain.digest
+    written = load_task(write_harbor(allowing, bench.folder / "written"))
+    assert (written.integrity_allow, written.digest) == (("/etc/*",), allowing.digest)
 
 
 def test_a_file_that_the_instruction_names_is_a_warning(bench: Bench) -> None:

@@ -84,6 +84,22 @@ def test_a_hundred_thousand_lines_are_bounded() -> None:
     assert len(pytest_summary(text)) == 20_000
 
 
+HOSTILE = {
+    "signs of equality": "=" * 2_000_000,
+    "headings without end": "= short test summary info " * 100_000,
+    "an open bracket": f"{HEADING}FAILED a[{' - ' * 500_000}",
+    "escapes without end": "\x1b[" + "1;" * 1_000_000,
+    "blanks": f"{HEADING}PASSED {' ' * 2_000_000}",
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_output_takes_no_longer_than_its_length(what: str) -> None:
+    """Each of these takes minutes where time grows with the square of the length."""
+    assert len(pytest_summary(HOSTILE[what])) <= 1
+
+
 MARKED = [
     ("swebench", "SWEBench", "PASSED"),
     ("sweperf", "SWE-Perf", "PASSED"),

@@ -68,6 +68,12 @@ def test_ctrf_goes_before_xml_and_links_are_not_followed(tmp_path: Path) -> None
     assert reported_tests(tmp_path / "nowhere") == ()
 
 
+def test_counts_are_not_averaged_into_a_score() -> None:
+    with pytest.raises(BadReward, match="no score"):
+        parse_reward("reward.json", b'{"passed": 3, "failed": 2}')
+    assert parse_reward("reward.json", b'{"passed": 3, "reward": 0}') == {"passed": 3.0, "reward": 0.0}
+
+
 def test_the_primary_reward() -> None:
     assert primary_reward({"reward": 0.25, "other": 1.0}) == 0.25
     assert primary_reward({"accuracy": 0.5}) == 0.5

@@ -76,6 +76,7 @@ async def test_a_separate_grader_judges_artifacts_in_a_box_the_agent_never_saw(b
 
 
 async def test_collect_commands_turn_live_state_into_files(bench: Bench) -> None:
+    bench.need_users()
     grading = Grading(
         collect=(
             Collect(command="echo collected >/app/state; id -u", user="nobody", timeout_sec=5),

@@ -21,7 +21,7 @@ from termarena.runs.concluding import Conclusion, conclude
 from termarena.runs.faults import blame, is_machinery
 
 if TYPE_CHECKING:
-    from termarena.runs.outcome import AgentEnd, FailureMode, Fault, Outcome
+    from termarena.runs.outcome import AgentEnd, FailureMode, Fault, Outcome, Phase
 
 SOLVED = Verdict(reward=1.0, graded_in="sealed")
 FAILED = Verdict(reward=0.0, graded_in="sealed")
@@ -115,6 +115,12 @@ def test_a_defect_of_ours_keeps_its_traceback_and_a_foreseen_error_has_none() ->
 def test_an_agent_that_exhausts_its_sandbox_is_unsolved_and_not_an_infra_fault() -> None:
     found = conclude("resource_limit", None, blame(SandboxBroken("ta-1", "out of memory"), "work"))
     assert (found.outcome, found.fault, found.failure_mode) == ("unsolved", None, "RESOURCE_LIMIT")
+
+
+@pytest.mark.parametrize("phase", ["seal", "grade"])
+def test_what_breaks_after_the_work_is_not_put_on_an_agent_that_met_its_limit(phase: Phase) -> None:
+    found = conclude("resource_limit", None, blame(EngineError("unix:///x", "gone"), phase))
+    assert (found.outcome, found.agent_end, found.fault) == ("unscored", "resource_limit", "infra")
 
 
 @pytest.mark.parametrize(

@@ -8,48 +8,26 @@ import os
 import re
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from support.folders import TASK_YAML, terminal_bench_1
+from support.agents import IsNotToBeStopped
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
-from support.trials import try_task
-from termarena.core.run_folder import AttemptFolder
+from support.trials import Bench, try_task
+from termarena.core.errors import SandboxBroken
 from termarena.core.trajectory import read_trajectory
-from termarena.runs.recording import read_result
+from termarena.grading import Grader
+from termarena.runs.recording import read_changes, read_result
+from termarena.runs.trials import Trials
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.terminal.cast import read_cast
-from termarena.tasks import load_task
-from termarena.tasks.model import BareRecipe
 
 if TYPE_CHECKING:
-    from termarena.runs.result import TrialResult
+    from termarena.grading import GradingJob, Verdict
+    from termarena.sandbox import Sandbox
 
 pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.asyncio]
-
-
-class Bench:
-    """Makes the tasks of one test and tries them."""
-
-    def __init__(self, folder: Path, home: Path) -> None:
-        self.folder = folder
-        self.home = home
-        self.attempt = AttemptFolder(folder / "attempt")
-
-    async def run(self, agent: str, made: Made | None = None, **options: object) -> TrialResult:
-        task = make_task(self.folder / "task", made)
-        return await try_task(task, agent, self.attempt.path, home=self.home, **options)
-
-    def script(self, text: str) -> str:
-        path = self.folder / "agent.sh"
-        path.write_text(text)
-        return f"script:{path}"
-
-
-@pytest.fixture
-def bench(tmp_path: Path, home: Path) -> Bench:
-    return Bench(tmp_path, home)
 
 
 async def test_the_reference_solution_solves_and_everything_is_recorded(bench: Bench) -> None:
@@ -114,7 +92,27 @@ async def test_the_multiplier_is_recorded_with_the_limits_it_made(bench: Bench) 
     assert (limits.timeout_multiplier, limits.agent_timeout_s, limits.test_timeout_s) == (0.5, 5.0, 10.0)
 
 
+async def test_an_agent_that_takes_no_notice_of_its_deadline_has_still_run_out_of_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trials, "_make_agent", lambda *_: IsNotToBeStopped())
+    tests = "#!/bin/sh\nsleep 2\n" + LOOKS_FOR_ONE.removeprefix("#!/bin/sh\n")
+    result = await bench.run("nop", Made(agent_s=0.5, tests=tests))
+    assert (result.agent_end, result.outcome) == ("timeout", "unsolved")
+
+
 # Whose fault.
+
+
+async def test_an_agent_that_says_the_sandbox_broke_is_not_believed(bench: Bench) -> None:
+    result = await bench.run("support.agents:BlamesTheSandbox")
+    assert (result.outcome, result.agent_end, result.fault) == ("unsolved", "error", None)
+
+
+async def test_a_name_that_is_not_utf_8_is_recorded_like_any_other(bench: Bench) -> None:
+    result = await bench.run(bench.script("echo 1 >/app/one.txt; touch \"$(printf '/app/\\377')\"\n"))
+    assert result.outcome == "solved"
+    assert read_changes(bench.attempt).get("/app/\udcff") is not None
 
 
 async def test_an_agent_that_crashes_is_still_graded(bench: Bench) -> None:
@@ -152,6 +150,39 @@ async def test_a_sandbox_that_is_killed_leaves_the_trial_unscored(bench: Bench) 
     assert (result.outcome, result.fault, result.failure_mode) == ("unscored", "infra", "INFRA_FAULT")
     assert result.fault_detail is not None
     assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("SandboxBroken", True)
+
+
+async def test_a_grading_whose_sandbox_is_killed_is_done_again_and_not_put_on_the_agent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grade, boxes = Grader.grade, []
+
+    async def killed_once(self: Grader, box: Sandbox, job: GradingJob, **how: Any) -> Verdict:  # noqa: ANN401 - as it takes them
+        boxes.append(box)
+        if len(boxes) == 1:
+            await box.stop()
+        return await grade(self, box, job, **how)
+
+    monkeypatch.setattr(Grader, "grade", killed_once)
+    result = await bench.run("oracle")
+    assert (result.outcome, result.fault, len(boxes)) == ("solved", None, 2)
+
+
+async def test_a_tree_deeper_than_any_path_does_not_keep_a_trial_from_its_verdict(bench: Bench) -> None:
+    digs = "echo 1 >/app/one.txt; cd /app; for _ in $(seq 60); do mkdir -p $DEEP; cd $DEEP; done\n"
+    result = await bench.run(bench.script(f"DEEP={'/'.join(['0123456789'] * 10)}\n{digs}"))
+    assert (result.outcome, result.fault, result.sandbox.state) == ("solved", None, "kept")
+
+
+async def test_a_sandbox_that_breaks_after_its_verdict_takes_nothing_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaks(*_: object) -> NoReturn:
+        raise SandboxBroken("ta-1", "gone")
+
+    monkeypatch.setattr("termarena.runs.trial.keep_state", breaks)
+    result = await bench.run("oracle")
+    assert (result.outcome, result.sandbox.state) == ("solved", "not_kept")
 
 
 async def test_a_set_up_that_fails_is_the_tasks_fault_and_not_retried(bench: Bench) -> None:
@@ -270,81 +301,3 @@ async def test_a_baseline_needs_no_sandbox(bench: Bench, agent: str, outcome: st
     result = await bench.run(agent, Made(setup="exit 1\n"))
     assert result.verdict is not None
     assert (result.outcome, result.verdict.graded_in) == (outcome, "baseline")
-
-
-# Steps and separate graders.
-
-STEPS = """
-[[steps]]
-name = "first"
-[[steps]]
-name = "second"
-min_reward = 1.0
-"""
-
-
-def _steps(first: str, second: str) -> Made:
-    def tests(number: int) -> str:
-        return f"#!/bin/sh\n(grep -qx {number} /app/{number}.txt && echo 1 || echo 0) >/logs/verifier/reward.txt\n"
-
-    return Made(
-        toml=STEPS,
-        files={
-            "steps/first/instruction.md": "Write 1 to /app/1.txt.\n",
-            "steps/first/tests/test.sh": tests(1),
-            "steps/first/solution/solve.sh": f"#!/bin/sh\n{first}",
-            "steps/second/instruction.md": "Write 2 to /app/2.txt.\n",
-            "steps/second/tests/test.sh": tests(2),
-            "steps/second/solution/solve.sh": f"#!/bin/sh\n{second}",
-        },
-    )
-
-
-async def test_a_task_of_several_steps_lives_on_from_step_to_step(bench: Bench) -> None:
-    result = await bench.run("oracle", _steps("echo 1 >/app/1.txt\n", "cp /app/1.txt /app/x; echo 2 >/app/2.txt\n"))
-    assert result.verdict is not None
-    assert (result.outcome, list(result.verdict.steps)) == ("solved", ["first", "second"])
-
-
-async def test_steps_are_averaged(bench: Bench) -> None:
-    result = await bench.run("oracle", _steps("echo 1 >/app/1.txt\n", "true\n"))
-    assert (result.outcome, result.reward) == ("unsolved", 0.5)
-
-
-async def test_a_separate_grader_gets_the_artifacts_and_nothing_else(bench: Bench) -> None:
-    tests = """#!/bin/sh
-if grep -qx 1 /app/one.txt && ! [ -e /app/other.txt ] && ! [ -e /usr/local/bin/grep ]; then echo 1; else echo 0; fi \
->/logs/verifier/reward.txt
-"""
-    made = Made(
-        solution="echo 1 >/app/one.txt; echo x >/app/other.txt\n"
-        "mkdir -p /usr/local/bin; echo exit 0 >/usr/local/bin/grep\n",
-        tests=tests,
-        is_separate=True,
-        artifacts=("/app/one.txt",),
-    )
-    task = make_task(bench.folder / "task", made)
-    result = await try_task(task, "oracle", bench.attempt.path, home=bench.home)
-    assert result.verdict is not None
-    assert (result.outcome, result.verdict.graded_in) == ("solved", "separate")
-
-
-LOOKS_FOR_A_VARIABLE = """\
-echo "= short test summary info ="
-if [ "$LEFT" = here ]; then echo "PASSED t::one"; else echo "FAILED t::one"; fi
-"""
-
-
-async def test_tests_that_want_the_agents_own_shell_find_what_it_left_there(bench: Bench) -> None:
-    folder = terminal_bench_1(
-        bench.folder / "task",
-        task_yaml=TASK_YAML + "run_tests_in_same_shell: true\n",
-        solution_sh="true\n",
-        **{"run-tests_sh": LOOKS_FOR_A_VARIABLE},
-    )
-    task = load_task(folder)
-    bare = task.environment.model_copy(update={"bare": BareRecipe(requires=("bash",))})
-    task = task.model_copy(update={"environment": bare})
-    result = await try_task(task, "support.agents:LeavesAVariable", bench.attempt.path, home=bench.home)
-    assert result.verdict is not None
-    assert (result.outcome, result.verdict.graded_in) == ("solved", "live")

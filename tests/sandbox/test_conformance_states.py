@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from termarena.sandbox import Limits, SandboxSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from termarena.sandbox import Driver, Sandbox
+    from termarena.sandbox import Driver, ExecResult, Sandbox
 
 # Each round is a new process, so that holding only those that were seen at first would not do.
 RESTLESS = "(while :; do sh -c 'echo x >>/tmp/ticks'; done) >/dev/null 2>&1 & echo $!"
@@ -118,6 +119,43 @@ async def test_command_goes_on_after_a_thaw(box: Sandbox) -> None:
     await out(box, "echo >/tmp/gate; until [ -s /tmp/end ]; do :; done")
 
 
+async def _begun(box: Sandbox, *, timeout_s: float | None) -> asyncio.Task[ExecResult]:
+    """A command that never ends, past its beginning."""
+    await box.write("/tmp/ticks", b"")  # noqa: S108 - inside the sandbox
+    script = "trap '' TERM; while :; do echo x >>/tmp/ticks; done"
+    running = asyncio.create_task(sh(box, script, timeout_s=timeout_s))
+    await _until_more(box, 0)
+    return running
+
+
+async def test_time_limit_that_is_over_while_frozen(box: Sandbox) -> None:
+    running = await _begun(box, timeout_s=1)
+    await box.freeze()
+    frozen = await _ticks(box)
+    # Some drivers end it at once, others when it thaws.
+    await asyncio.wait({running}, timeout=3)
+    assert box.is_alive
+    assert await _ticks(box) == frozen
+    await box.thaw()
+    assert (await running).timed_out
+    assert await box.processes() == ()
+    assert (await box.exec(["true"])).exit_status == 0
+
+
+async def test_cancelled_while_frozen(box: Sandbox) -> None:
+    running = await _begun(box, timeout_s=None)
+    await box.freeze()
+    running.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert box.is_alive
+    await box.thaw()
+    while await box.processes():
+        pass
+    assert (await box.exec(["true"])).exit_status == 0
+
+
 async def test_usage_counts_what_ran(box: Sandbox) -> None:
     before = await box.usage()
     await out(box, "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; head -c 3000000 /dev/zero >/tmp/file")
@@ -147,13 +185,15 @@ async def test_usage_tells_of_a_limit_that_was_met(driver: Driver) -> None:
         assert used.pids_limit_hits is None or used.pids_limit_hits >= 1
         assert used.oom_kills == 0
         await sh(box, "head -c 200000000 /dev/zero | tail -c 150000000 | wc -c", timeout_s=60)
-        assert (await box.usage()).oom_kills == 1
+        # An engine tells of it a moment later, and may do so twice.
+        while (await box.usage()).oom_kills == 0:
+            pass
 
 
 async def test_usage_tells_of_throttling(driver: Driver) -> None:
     async with driver.start(SandboxSpec(limits=Limits(cpus=0.1))) as box:
-        await out(box, "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done")
-        used = await box.usage()
+        # On a busy machine the limit is not met at the first try.
+        while (used := await box.usage()).cpu_throttled_s == 0:
+            await out(box, "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done")
         assert (used.cpu_throttled_s is None) == (used.cpu_throttled_periods is None)
         assert used.cpu_throttled_periods is None or used.cpu_throttled_periods >= 1
-        assert used.cpu_throttled_s is None or used.cpu_throttled_s > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import os
@@ -18,7 +19,9 @@ import pytest
 from sandbox.support import out
 from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox import Limits, Root, SandboxSpec, Usage
-from termarena.sandbox.namespace import NamespaceDriver, cgroups, ids, images, probe
+from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
+from termarena.sandbox.namespace import commands as namespace_commands
+from termarena.sandbox.namespace import files as namespace_files
 from termarena.sandbox.proxy import is_allowed, is_public
 
 GIB = 1 << 30
@@ -118,6 +121,29 @@ def test_no_cgroups_at_all(tmp_path: Path) -> None:
     host = _find(tmp_path)
     assert (host.version, host.problem) == (None, "no cgroup file system is mounted")
     assert host.plan("x") is None
+
+
+async def test_a_kernel_that_cannot_fork_into_a_cgroup(
+    sandbox_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group looks right and cannot be forked into: nothing is counted there, and processes are held by signals."""
+    real_mkdir = Path.mkdir
+
+    def kernel_mkdir(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as pathlib has it
+        real_mkdir(self, mode, parents, exist_ok)
+        for name in V2_FILES if self.is_relative_to(tmp_path) else ():
+            (self / name).write_text("")
+
+    monkeypatch.setattr(Path, "mkdir", kernel_mkdir)
+    async with NamespaceDriver(home=sandbox_home) as driver:
+        driver._cgroups = cgroups.CgroupHost(1, {}, unified=tmp_path)  # noqa: SLF001 - another machine
+        driver._ids = ids.choose_ids()  # noqa: SLF001 - as above
+        async with driver.start(SandboxSpec()) as box:
+            assert (await box.usage()).cpu_s is None
+            await box.exec(["sh", "-c", "sleep 1000 >/dev/null 2>&1 &"])
+            await box.freeze()
+            assert [one.state for one in await box.processes()] == ["T"]
+            await box.thaw()
 
 
 async def test_cgroup_that_cannot_be_made(sandbox_home: Path, tmp_path: Path) -> None:
@@ -323,3 +349,73 @@ def test_allowed_hosts(host: str, port: int, allowed: tuple[str, ...], *, expect
 )  # fmt: skip
 def test_public_addresses(address: str, *, expected: bool) -> None:
     assert is_public(address) is expected
+
+
+async def test_first_process_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "ANSWER_TIMEOUT_S", 0.2)
+    async with (
+        NamespaceDriver(home=tmp_path) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(30),
+    ):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        with pytest.raises(SandboxBroken, match="does not answer"):
+            await box.processes()
+        assert not box.is_alive
+
+
+async def test_first_process_that_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "ANSWER_TIMEOUT_S", 0.2)
+    async with (
+        NamespaceDriver(home=tmp_path) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(30),
+    ):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        commands = [box.exec(["true", "x" * 50_000]) for _ in range(60)]
+        results = await asyncio.gather(*commands, return_exceptions=True)
+        assert {type(result) for result in results} == {SandboxBroken}
+
+
+async def test_terminal_that_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace_commands, "ANSWER_TIMEOUT_S", 0.2)
+    async with (
+        NamespaceDriver(home=tmp_path) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(30),
+    ):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        with pytest.raises(SandboxBroken, match="did not open a terminal"):
+            await box.open_pty(["true"])
+
+
+async def test_tree_whose_carrier_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace_files, "JOB_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(namespace_commands, "BACKSTOP_S", 0.2)
+    (tmp_path / "in").mkdir()
+    async with (
+        NamespaceDriver(home=tmp_path) as driver,
+        driver.start(SandboxSpec()) as box,
+        asyncio.timeout(30),
+    ):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        with pytest.raises(SandboxBroken, match="did not end a command in time"):
+            await box.put_tree(tmp_path / "in", "/srv/in")
+
+
+ACCESS = [2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 7, 0, 0, 0, 0, 0, 4, 0, 4, 0, 255, 255, 255, 255]
+ACCESS += [16, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255]
+SET_ACCESS = f"import os; os.mkdir('/srv/s'); os.setxattr('/srv/s', 'system.posix_acl_default', bytes({ACCESS}))"
+GET_ACCESS = "import os; print(list(os.getxattr('/srv/s', 'system.posix_acl_default')))"
+
+
+@pytest.mark.needs("user-namespaces", "python3")
+async def test_lists_of_access_are_in_a_snapshot(tmp_path: Path) -> None:
+    async with NamespaceDriver(home=tmp_path) as driver, driver.start(SandboxSpec()) as box:
+        assert (await box.exec(["python3", "-c", SET_ACCESS])).exit_status == 0
+        with contextlib.closing(await box.snapshot()) as snapshot:
+            await snapshot.save(tmp_path / "saved")
+        with contextlib.closing(driver.load(tmp_path / "saved")) as saved:
+            async with driver.start(saved) as fork:
+                told = await fork.exec(["python3", "-c", GET_ACCESS])
+                assert told.stdout.decode().strip() == str(ACCESS)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from termarena.agents.contract import AgentReport
+from termarena.agents.contract import AgentReport, Usage
+from termarena.core.errors import SandboxBroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +47,15 @@ class LeavesAVariable(_Named):
         return AgentReport()
 
 
+class Spends(_Named):
+    """Writes what each step of the parts' task asks for, and says what that cost."""
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        number = 1 if brief.step == "first" else 2
+        await workspace.write(f"/app/{number}.txt", f"{number}\n".encode())
+        return AgentReport(usage=Usage(input_tokens=100, cost_usd=0.5))
+
+
 class Blocks(_Named):
     """Never gives the event loop back."""
 
@@ -61,6 +72,26 @@ class SolvesAndCrashes(_Named):
         del brief
         await workspace.write("/app/one.txt", b"1\n")
         return AgentReport(message=str(1 / 0))
+
+
+class BlamesTheSandbox(_Named):
+    """Raises what a broken sandbox would."""
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        del brief
+        await workspace.exec(["true"])
+        raise SandboxBroken("mine", "gone")
+
+
+class IsNotToBeStopped(_Named):
+    """Leaves a daemon that does the work later, and returns as if it had ended by itself when its time is up."""
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        del brief
+        await workspace.exec("setsid sh -c 'sleep 1.5; echo 1 >/app/one.txt; sleep 60' >/dev/null 2>&1 </dev/null &")
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return AgentReport()
 
 
 class LooksForKeys(_Named):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.folders import HARBOR, SIMPLE, TASK_YAML, TERMINAL_BENCH_1, write_folder
+from support.folders import HARBOR, SIMPLE, TASK_YAML, TERMINAL_BENCH_1, simple, write_folder
 from tasks.test_harbor import EVERYTHING
 from tasks.test_terminal_bench_1 import SEVERAL
 from termarena.core.errors import UsageError
 from termarena.tasks import load_task, scored_view, write_harbor
 from termarena.tasks.model import Step, Task
+from termarena.tasks.write import lost_in_writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -203,3 +205,20 @@ def _run_adapter(place: Path, tmp_path: Path) -> str | None:
     subprocess.run(["sh", place / "tests" / "test.sh"], check=False, capture_output=True, timeout=20)  # noqa: S603, S607
     reward = logs / "verifier" / "reward.txt"
     return reward.read_text().strip() if reward.exists() else None
+
+
+def test_a_null_in_free_form_metadata_is_told_as_lost(tmp_path: Path) -> None:
+    folder = simple(tmp_path / "t")
+    table = json.loads((folder / "metadata.json").read_text())
+    table |= {"metadata": {"owner": None, "seen": [1, None, {"by": None}], "kept": 1}, "odd": None}
+    (folder / "metadata.json").write_text(json.dumps(table))
+    task = load_task(folder)
+    assert [(one.rule, one.field) for one in lost_in_writing(task)] == [
+        ("lost-null", "metadata.owner"),
+        ("lost-null", "metadata.seen.1"),
+        ("lost-null", "metadata.seen.2.by"),
+        ("lost-null", "odd"),
+    ]
+    assert ("unknown-field", "odd") in [(one.rule, one.field) for one in task.findings]
+    again = load_task(write_harbor(task, tmp_path / "out"))
+    assert (again.digest, again.metadata.extra["kept"], lost_in_writing(again)) == (task.digest, 1, ())

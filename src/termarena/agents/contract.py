@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import re
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.terminal import CommandResult, ScreenState, TerminalOptions
     from termarena.tasks.model import McpServer
 
-__all__ = ["Agent", "AgentEnd", "AgentReport", "AgentTerminal", "Brief", "Usage", "Workspace"]
+__all__ = ["Agent", "AgentEnd", "AgentReport", "AgentTerminal", "Brief", "Metered", "Usage", "Workspace"]
 
 AgentEnd = Literal["submitted", "timeout", "error", "parse_error", "refused", "resource_limit", "cancelled"]
 
@@ -47,6 +47,22 @@ class Usage:
     output_tokens: int | None = None
     cached_tokens: int | None = None
     cost_usd: float | None = None
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together; what one of them does not know is unknown."""
+        return Usage(
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.cost_usd, other.cost_usd),
+        )
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _sum(one: Number | None, other: Number | None) -> Number | None:
+    return None if one is None or other is None else one + other
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +194,12 @@ class Agent(Protocol):
 
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
         """Try the task and return when done; an exception is `agent_end: error`, and the state is still graded."""
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """An agent that can say what it has used before it returns, and after it was interrupted."""
+
+    @property
+    def usage(self) -> Usage:
+        """Of the whole attempt, up to now."""

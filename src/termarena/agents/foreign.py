@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from termarena.agents.contract import AgentReport
+from termarena.agents.contract import AgentReport, Usage
 from termarena.agents.threads import AgentThread
 from termarena.core.errors import AgentError, NotFound, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from termarena.agents.contract import Brief, Workspace
     from termarena.agents.registry import AgentFactory, AgentRequest
@@ -96,6 +97,8 @@ class ForeignAgent:
         if not isinstance(report, AgentReport):
             found = f"{type(report).__module__}.{type(report).__qualname__}"
             raise AgentError(f"{self.name}.solve returned {found}, not an AgentReport", hint=PAGE)
+        for problem in _problems(report):
+            raise AgentError(f"{self.name}.solve returned a report that is none: {problem}", hint=PAGE)
         return report
 
     def _agent_solve(self) -> Callable[..., Any]:
@@ -106,3 +109,25 @@ class ForeignAgent:
         if not callable(solve):
             raise AgentError(f"{self.name} made an object without solve(brief, workspace)", hint=PAGE)
         return solve  # type: ignore[no-any-return]  # callable says so
+
+
+def _problems(report: AgentReport) -> Iterator[str]:
+    """What a record could not hold: a dataclass takes anything, and its maker may not check types."""
+    ends = get_args(get_type_hints(AgentReport)["end"])
+    if report.end not in ends:
+        yield f"end is {report.end!r}, not one of {', '.join(ends)}"
+    if not isinstance(report.message, str):
+        yield f"message is {type(report.message).__name__}, not text"
+    if not isinstance(report.model, str | None):
+        yield f"model is {type(report.model).__name__}, not text"
+    if not isinstance(report.usage, Usage):
+        yield f"usage is {type(report.usage).__name__}, not a Usage"
+        return
+    usage = report.usage
+    for name in ("input_tokens", "output_tokens", "cached_tokens"):
+        count = getattr(usage, name)
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
+            yield f"{name} is {count!r}, not a number of tokens"
+    cost = usage.cost_usd
+    if cost is not None and not (math.isfinite(cost) and cost >= 0):
+        yield f"cost_usd is {cost!r}, not an amount"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from termarena.agents.casts import scrub_cast
+from termarena.agents.unfinished import UnfinishedTrajectory
 from termarena.core.records import write_record
 from termarena.core.trajectory import (
     FinalMetrics,
@@ -152,6 +153,8 @@ class Recording:
         self._message_bytes = 0
         self._text_room = ALL_TEXT_BYTES
         self._problems: list[str] = []
+        self._agent: TrajectoryAgent | None = None
+        self._so_far = UnfinishedTrajectory(folder.trajectory)
 
     # What is told.
 
@@ -159,10 +162,16 @@ class Recording:
         """The user's step that every trajectory, and every step of a task of several, begins with."""
         self._append(Step(source="user", message=self._clean(instruction), timestamp=_now()))
 
+    def introduce(self, agent: TrajectoryAgent) -> None:
+        """Whose trajectory it is; from now on it is saved with every note, so that a killed harness leaves it."""
+        self._agent = agent
+
     def note(self, step: Step) -> None:
         """A step of the agent's own; it is numbered and dated here."""
         content = self._scrubber.scrub_json(step.model_dump(mode="json", exclude_none=True))
         self._append(Step.model_validate({"timestamp": _now(), **_mapping(content)}))
+        if self._agent is not None:
+            self._so_far.save(self._agent, self._steps)
 
     def add(self, call: Call, told: Told) -> None:
         """A call that has ended, whichever way."""

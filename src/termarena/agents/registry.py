@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from termarena.agents.contract import Agent
     from termarena.agents.human import Seat
+    from termarena.agents.mind import LoopOptions
+    from termarena.models import RunModels
     from termarena.tasks.model import Task
 
-__all__ = ["AgentFactory", "AgentKind", "AgentOptions", "AgentRequest", "known_agents", "resolve_agent"]
+__all__ = ["AgentFactory", "AgentKind", "AgentOptions", "AgentRequest", "known_agents", "resolve_agent", "takes_models"]
 
 AgentFactory: TypeAlias = "Callable[[], Agent]"
 """Makes the agent of one attempt."""
@@ -32,6 +34,10 @@ class AgentOptions:
     """Fill in `${NAME}` where a solution's environment asks for it."""
     seat: Seat | None = None
     """Where a person sits, for `human`."""
+    models: RunModels | None = None
+    """What the run's models share; None: an agent with a model has its own."""
+    loop: LoopOptions | None = None
+    """How an agent with a model works; None is the usual way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class AgentKind(NamedTuple):
 
     word: str
     """As it is given; capitals stand for something to fill in."""
-    kind: Literal["reference", "baseline", "recorded", "person", "own"]
+    kind: Literal["reference", "model", "baseline", "recorded", "person", "own"]
     needs: str
     """What must be there, in a few words; empty: nothing."""
     summary: str
@@ -67,6 +73,27 @@ _AGENTS: Final = (
         "termarena.agents.oracle:make",
     ),
     AgentKind("nop", "reference", "", "does nothing: what passes then is no task", "termarena.agents.nop:make"),
+    AgentKind(
+        "tools",
+        "model",
+        "--model",
+        "a model with a shell and files, by native tool calls",
+        "termarena.agents.tool_loop:make",
+    ),
+    AgentKind(
+        "tools-text",
+        "model",
+        "--model",
+        "the same for models without tool calls: actions are written out",
+        "termarena.agents.tool_loop:make",
+    ),
+    AgentKind(
+        "terminus",
+        "model",
+        "--model",
+        "a model in front of a terminal: it reads screens and types keys",
+        "termarena.agents.terminus:make",
+    ),
     AgentKind(
         "script:PATH",
         "recorded",
@@ -100,6 +127,11 @@ _OWN: Final = _AGENTS[-1]
 def known_agents() -> tuple[AgentKind, ...]:
     """Every word, in the order of the documentation."""
     return _AGENTS
+
+
+def takes_models(word: str) -> bool:
+    """Whether this word's agent is a loop of ours around a model."""
+    return any(known.kind == "model" and known.word == word for known in _AGENTS)
 
 
 def resolve_agent(word: str, *, task: Task, options: AgentOptions | None = None) -> AgentFactory:

@@ -67,6 +67,7 @@ class TrialWorkspace:
         self._keeps_terminals = keeps_terminals
         self._terminals: set[RecordedTerminal] = set()
         self._why_closed: str | None = None
+        self._last_error: BaseException | None = None
 
     async def __aenter__(self) -> Self:
         """Itself."""
@@ -248,6 +249,7 @@ class TrialWorkspace:
             raise
         except (TermArenaError, OSError, ValueError) as error:
             outcome = Told(error=f"{type(error).__name__}: {error}")
+            self._last_error = error
             raise
         finally:
             del self._under_way[task]
@@ -255,6 +257,10 @@ class TrialWorkspace:
                 self._recording.add(call, outcome)
             ended.set()
         return result
+
+    def has_raised(self, error: BaseException) -> bool:
+        """Whether an error that an agent ended by is the last one that it was given here, and not one of its own."""
+        return error is self._last_error
 
     def record(self, call: Call, told: Told) -> None:
         """Keep a call that took no time."""

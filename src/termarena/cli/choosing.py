@@ -30,6 +30,7 @@ __all__ = [
     "open_dataset",
     "open_task",
     "open_task_or_dataset",
+    "say_manifest",
     "say_others",
     "selection",
 ]
@@ -164,6 +165,15 @@ def say_others(datasets: Sequence[Dataset]) -> None:
         more = ", …" if len(names) > SHOWN_OTHERS else ""
         if names:
             say(f"{dataset.name}: left out as no tasks ({len(names)}): {', '.join(names[:SHOWN_OTHERS])}{more}")
+
+
+def say_manifest(dataset: Dataset) -> None:
+    """A line on stderr for each warning about the dataset's manifest."""
+    from termarena.cli.output import say
+
+    for finding in dataset.findings:
+        if finding.severity == "warning":
+            say(f"warning: {dataset.path}/{finding.file}: {finding.field}: {finding.message}")
 
 
 def _refuse_nothing(name: str) -> None:

@@ -42,6 +42,8 @@ def resume(
     Whatever ended the run, be it `kill -9` or a full disk, nothing is run twice and nothing is lost. A run that another
     process carries out is refused.
     """
+    import asyncio
+
     from termarena.cli.carrying import carry_out
     from termarena.cli.finding import find_run
     from termarena.cli.starting import version_of
@@ -55,5 +57,8 @@ def resume(
     first = next(iter(opened.tasks.values()), None)
     if first is not None:
         version_of(opened.lock.options, first)  # an agent that is not here any more is told now, and not in every trial
-    runner = Trials(opened.lock.options, home=resolve_settings().settings.paths.home, run_id=folder.id)
+    home = resolve_settings().settings.paths.home
+    runner = Trials(opened.lock.options, home=home, run_id=folder.id, spent=opened.history.spent())
+    if opened.jobs:
+        asyncio.run(runner.probe())
     raise typer.Exit(carry_out(opened, runner, json=json))

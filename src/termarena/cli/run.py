@@ -19,6 +19,7 @@ from termarena.cli.choosing import (
     TagOption,
     TaskOption,
     open_dataset,
+    say_manifest,
     say_others,
     selection,
 )
@@ -53,10 +54,48 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     ] = None,
     agent: Annotated[
         str,
-        typer.Option("--agent", "-a", metavar="AGENT", help="oracle, nop, script:FILE, replay:FILE, module:Class …"),
+        typer.Option(
+            "--agent", "-a", metavar="AGENT", help="oracle, nop, tools, script:FILE, replay:FILE, module:Class …"
+        ),
     ] = "oracle",
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="For agents of your own that take one.")
+        str | None,
+        typer.Option(
+            "--model", "-m", metavar="MODEL", help="openai:gpt-5-mini, ollama:qwen3 …, for agents that take one."
+        ),
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option("--max-steps", min=1, help="How often a trial's model is asked at most.")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, help="Of the model; else the provider's own.")] = None,
+    max_reply_tokens: Annotated[
+        int | None, typer.Option("--max-reply-tokens", min=1, metavar="N", help="How long one of its replies may be.")
+    ] = None,
+    examples: Annotated[
+        list[str] | None,
+        typer.Option("--examples", metavar="RUN", help="Show the model similar solved trials of this run, or builtin."),
+    ] = None,
+    example_count: Annotated[int, typer.Option("--example-count", min=1, metavar="N", help="So many of them.")] = 1,
+    tools: Annotated[
+        str | None, typer.Option("--tools", metavar="FILE", help="Further tools for the model: see docs/agents.md.")
+    ] = None,
+    trial_budget_usd: Annotated[
+        float | None, typer.Option("--trial-budget-usd", metavar="USD", help="What one trial's model may cost.")
+    ] = None,
+    run_budget_usd: Annotated[
+        float | None, typer.Option("--run-budget-usd", metavar="USD", help="What all trials together may cost.")
+    ] = None,
+    trial_budget_tokens: Annotated[
+        int | None, typer.Option("--trial-budget-tokens", min=1, metavar="N", help="Tokens of one trial.")
+    ] = None,
+    run_budget_tokens: Annotated[
+        int | None, typer.Option("--run-budget-tokens", min=1, metavar="N", help="Tokens of all trials together.")
+    ] = None,
+    model_requests: Annotated[
+        int | None, typer.Option("--model-requests", min=1, metavar="N", help="Requests to the model at once.")
+    ] = None,
+    model_tokens_per_minute: Annotated[
+        int | None, typer.Option("--model-tokens-per-minute", min=1, metavar="N", help="What the provider allows.")
     ] = None,
     driver: Annotated[
         str, typer.Option(metavar="DRIVER", help="namespace, docker, or auto: per task, the first that can.")
@@ -96,6 +135,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
 
     \b
     termarena run                                    # the reference solutions on the bundled samples
+    termarena run --agent tools --model openai:gpt-5-mini --run-budget-usd 5
     termarena run --agent my_agents:Mine -k 3        # your own agent, three trials per task
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
     termarena run --dataset terminal-bench@2.0 --sample 10 --dry-run
@@ -113,6 +153,18 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     options = options_of(
         agent=agent,
         model=model,
+        max_steps=max_steps,
+        temperature=temperature,
+        max_reply_tokens=max_reply_tokens,
+        examples=tuple(examples or ()),
+        example_count=example_count,
+        tools=tools,
+        trial_budget_usd=trial_budget_usd,
+        run_budget_usd=run_budget_usd,
+        trial_budget_tokens=trial_budget_tokens,
+        run_budget_tokens=run_budget_tokens,
+        model_requests=model_requests,
+        model_tokens_per_minute=model_tokens_per_minute,
         driver=driver,
         attempts=attempts,
         concurrency=concurrency,
@@ -141,13 +193,13 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
 
 
 def _refuse_model(agent: str) -> None:
-    """The agents that come with us take none. Raises UsageError."""
+    """Most agents that come with us take none. Raises UsageError."""
     from termarena.agents.registry import known_agents
     from termarena.core.errors import UsageError
 
     word = agent.partition(":")[0]
-    if any(known.word.partition(":")[0] == word for known in known_agents()):
-        hint = "leave --model out; agents that come with a model are not part of this version yet"
+    if any(known.word.partition(":")[0] == word and known.kind != "model" for known in known_agents()):
+        hint = "leave --model out, or take --agent tools"
         raise UsageError(f"the agent {agent} takes no model", hint=hint)
 
 
@@ -169,6 +221,7 @@ def _choose(wanted: Mapping[str, list[str] | int | None], dataset: Dataset) -> M
 
     meant = meant_by(selection(**wanted), dataset)
     say_others([dataset])
+    say_manifest(dataset)
     for name, broken in meant.broken.items():
         say(f"{name} does not load and will be unscored: {broken.error}")
     if meant.unjudged:
@@ -178,6 +231,8 @@ def _choose(wanted: Mapping[str, list[str] | int | None], dataset: Dataset) -> M
 
 
 def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None, json: bool) -> int:
+    import asyncio
+
     from termarena.cli.carrying import carry_out
     from termarena.cli.starting import new_folder
     from termarena.core.run_folder import RunFolder
@@ -188,6 +243,7 @@ def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None
     home = resolve_settings().settings.paths.home
     folder = RunFolder(out if out is not None else new_folder(options.agent))
     runner = Trials(options, home=home, run_id=folder.id)
+    asyncio.run(runner.probe())
     opened = start_run(options, meant.tasks, folder, facts)
     say(
         f"{options.agent} on {len(meant.tasks)} tasks of {facts.dataset}: {opened.lock.trials} trials, in {folder.path}"

@@ -77,7 +77,7 @@ def list_sandboxes(*, driver: DriverOption = "all", json: JsonOption = False) ->
 
 @app.command("prune")
 def prune(*, driver: DriverOption = "all", json: JsonOption = False) -> None:
-    """Remove what dead harnesses left behind; sandboxes of living ones stay."""
+    """Remove what dead harnesses left behind, and old root file systems; what living ones use stays."""
     from termarena.core.errors import EngineError
 
     removed: dict[str, int] = {}

@@ -42,11 +42,14 @@ def version_of(options: RunOptions, task: Task) -> str:
     from termarena.agents.baseline import is_baseline
     from termarena.agents.registry import AgentOptions, resolve_agent
     from termarena.core.errors import TaskError
+    from termarena.models import RunModels
+    from termarena.runs.trials import limits_of
 
     if is_baseline(options.agent):
         return __version__
     try:
-        made = resolve_agent(options.agent, task=task, options=AgentOptions(model=options.model))
+        given = AgentOptions(model=options.model, models=RunModels(limits_of(options)))
+        made = resolve_agent(options.agent, task=task, options=given)
     except TaskError:
         return "unknown"
     return made().version

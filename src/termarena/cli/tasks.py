@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -24,6 +24,7 @@ from termarena.cli.choosing import (
     open_dataset,
     open_task,
     open_task_or_dataset,
+    say_manifest,
     say_others,
     selection,
 )
@@ -133,13 +134,15 @@ def _unlisted(dataset: Dataset) -> dict[str, object]:
     from termarena.cli.output import failure_of
 
     broken = [{"path": broken.path, "error": dict(failure_of(broken.error))} for broken in dataset.broken]
-    return {"broken": broken, "others": names_of_others(dataset)}
+    findings = [finding.model_dump() for finding in dataset.findings]
+    return {"broken": broken, "others": names_of_others(dataset), "findings": findings}
 
 
 def _end_with_unlisted(dataset: Dataset, *, as_json: bool) -> None:
     """Nothing is skipped in silence: what is no task is told; with broken tasks the command ends with a task fault."""
     if not as_json:
         say_others([dataset])
+        say_manifest(dataset)
     if not dataset.broken:
         return
     if not as_json:
@@ -216,16 +219,24 @@ def convert(  # noqa: PLR0913 - every option of the command is a parameter
         print_json({"written": written, **_unlisted(opened)})
     else:
         print_table(["task", "from", "written to"], [[row["id"], row["from"], row["path"]] for row in written])
+        for row in written:
+            for place in row["lost"]:
+                say(f"warning: {row['id']}: {place} is null, which a Harbor folder cannot hold: left out [lost-null]")
     _end_with_unlisted(opened, as_json=json)
 
 
-def _convert(tasks: Sequence[Task], output: Path, *, overwrite: bool) -> list[dict[str, str]]:
+Written = TypedDict("Written", {"id": str, "from": str, "path": str, "digest": str, "lost": list[str]})
+"""A task that was converted, as `--json` shows it; `lost` are the places of nulls that TOML cannot hold."""
+
+
+def _convert(tasks: Sequence[Task], output: Path, *, overwrite: bool) -> list[Written]:
     """Write each task and say where. Raises UsageError, before anything is written, when two would share a folder."""
     from termarena.core.errors import UsageError
     from termarena.tasks import write_harbor
+    from termarena.tasks.write import lost_in_writing
 
     _refuse_shared_folders(tasks)
-    written = []
+    written: list[Written] = []
     with progress("converting", total=len(tasks)) as shown:
         for task in tasks:
             try:
@@ -233,7 +244,11 @@ def _convert(tasks: Sequence[Task], output: Path, *, overwrite: bool) -> list[di
             except OSError as error:
                 problem = f"cannot write {task.id} below {output}: {error.strerror or error}"
                 raise UsageError(problem, hint="choose another --output") from error
-            written.append({"id": task.id, "from": task.provenance.format, "path": str(place), "digest": task.digest})
+            lost = [str(finding.field) for finding in lost_in_writing(task)]
+            origin = task.provenance.format
+            written.append(
+                Written({"id": task.id, "from": origin, "path": str(place), "digest": task.digest, "lost": lost})
+            )
             shown.advance()
     return written
 

@@ -60,7 +60,7 @@ class Checked:
 
 def check_datasets(datasets: Sequence[Dataset]) -> Checked:
     """Check every task of every dataset; one that does not load is a finding of the rule `does-not-load`."""
-    total = sum(len(dataset) + len(dataset.broken) for dataset in datasets)
+    total = sum(len(dataset) + len(dataset.broken) + bool(dataset.findings) for dataset in datasets)
     tasks: list[CheckedTask] = []
     with progress("checking", total=total) as shown:
         for dataset in datasets:
@@ -79,6 +79,8 @@ def _checked(dataset: Dataset) -> Iterator[CheckedTask]:
             rule="does-not-load", severity="error", file=broken.path, message=error.message, hint=error.hint
         )
         yield CheckedTask(broken.path, broken.path, (finding,))
+    if dataset.manifest is not None and dataset.findings:
+        yield CheckedTask(dataset.manifest.file, dataset.path, dataset.findings)
 
 
 def print_findings(checked: Checked, *, with_notes: bool) -> None:

@@ -9,6 +9,7 @@
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
+    │   │   └── LooseTask        it loads with warnings, where --strict allows none
     │   └── DigestMismatch       the files are not those that were locked
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
@@ -48,6 +49,7 @@ __all__ = [
     "FetchError",
     "ImageError",
     "JournalDamaged",
+    "LooseTask",
     "MissingExtra",
     "NoExitStatus",
     "NoSolution",
@@ -171,6 +173,28 @@ class TaskFormatError(TaskError, ValueError):
         self.field = field
         self.found = found
         self.expected = expected
+
+
+class LooseTask(TaskFormatError):
+    """A task that loads with warnings, where none are allowed; `warnings` holds every one, `file` and `field` are the
+    first one's."""
+
+    def __init__(self, warnings: tuple[dict[str, str | None], ...]) -> None:
+        """Each warning has `rule`, `file`, `field` (or None) and `message`; there is at least one."""
+        first = warnings[0]
+        super().__init__(
+            str(first["file"]),
+            field=first["field"],
+            found="; ".join([str(first["message"]), *map(self._told, warnings[1:])]),
+            expected="documents that follow their format to the letter",
+            hint="mend them, or do without --strict",
+        )
+        self.warnings = warnings
+
+    @staticmethod
+    def _told(warning: dict[str, str | None]) -> str:
+        place = f"{warning['file']}: {warning['field']}" if warning["field"] else str(warning["file"])
+        return f"{place}: {warning['message']}"
 
 
 class DigestMismatch(TaskError):

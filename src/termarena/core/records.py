@@ -31,7 +31,8 @@ def write_record(path: Path | str, kind: str, payload: Mapping[str, object], *, 
         raise ValueError(f"a record's payload cannot hold {', '.join(sorted(reserved))}")
     document = {"schema_version": version, "kind": kind, **payload}
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, (text + "\n").encode())
+    # A name of a file need not be UTF-8: what it holds then is escaped, and read back as it was.
+    write_atomically(path, (text + "\n").encode("utf-8", "backslashreplace"))
 
 
 def read_record(path: Path | str, kind: str, *, version: int = 1) -> dict[str, Json]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxFileError
 from termarena.grading.packages import has_opaque_packages, packaged_among
-from termarena.grading.rules import is_interesting, tools
+from termarena.grading.rules import is_interesting, is_watched, tools
 from termarena.grading.rules.rule import Evidence
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ async def gather(box: Sandbox, changes: FileChanges) -> Evidence:
     """
     suspicious = list(_suspicious(changes))
     files = [one for one in suspicious if one.kind == "file"]
-    small = [one.path for one in files if (one.size or 0) <= CONTENT_BYTES]
+    # The nearest to the root first: a thousand files further below must not keep one above them from being read.
+    small = sorted((one.path for one in files if (one.size or 0) <= CONTENT_BYTES), key=lambda path: path.count("/"))
     programs = [one.path for one in files if (one.size or 0) > CONTENT_BYTES and tools.is_interesting(one.path)]
     contents = await _contents(box, [*small[:MOST_CONTENTS], *programs[:MOST_PROGRAMS]])
     return Evidence(
         contents=contents,
+        unread=frozenset(one.path for one in files) - contents.keys(),
         packaged=await packaged_among(box, changes, (one.path for one in suspicious), contents),
         has_opaque_packages=has_opaque_packages(changes),
     )
@@ -59,7 +61,8 @@ async def _contents(box: Sandbox, paths: list[str]) -> dict[str, bytes]:
 def _suspicious(changes: FileChanges) -> Iterator[Change]:
     """What some rule will ask about, and what links among it lead to."""
     there = {change.path: change for change in changes.changes if change.change in ("added", "modified")}
-    asked = [change for change in there.values() if change.kind != "folder" and is_interesting(change.path)]
+    watched = [change for change in there.values() if change.kind != "folder" and is_watched(change)]
+    asked = [change for change in watched if is_interesting(change.path)]
     seen = set()
     while asked:
         change = asked.pop()

@@ -69,12 +69,12 @@ class Grader:
 
         `box` is a fork with no process of the agent alive, the agent's own (`live`), or a separate grader's. `changes`
         are what the agent changed, where that is known: they decide whether a grading that could not be done counts
-        against the agent (a separate grader's box has none of them). `terminal` is the agent's, for tests that are to be typed into it. What the tests wrote goes
-        to `job.output`, what they left in `/logs` to `job.logs`, in place of what an earlier grading put there. After a
-        live grading nothing of the tests is left in the box.
+        against the agent (a separate grader's box has none of them). `terminal` is the agent's, for tests that are to
+        be typed into it. What the tests wrote goes to `job.output`, what they left in `/logs` to `job.logs`, in place
+        of what an earlier grading put there. After a live grading nothing of the tests is left in the box.
 
         Whatever the tests do, and whatever the agent did to the box, is a verdict. A fault of the host raises
-        `OSError`, what the driver cannot do raises `CapabilityMissing`.
+        `OSError`, what the driver cannot do `CapabilityMissing`, a variable that was not given `UsageError`.
         """
         found = _Found()
         started = time.monotonic()
@@ -159,7 +159,10 @@ async def _blamed(box: Sandbox, job: GradingJob, fault: GradingFault, changes: F
 
 
 def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:
-    """Fill in rewards and tests; raises `NoVerdict` where the tests do not say."""
+    """Fill in rewards and tests; raises `NoVerdict` where the tests do not say, or were not let come to their end."""
+    if run.signal is not None and not run.timed_out and job.verdict != "exit_status":
+        problem = f"signal {run.signal} ended the tests: what they left need not be theirs"
+        raise NoVerdict("no_reward", problem)
     if job.verdict == "reward_file":
         found.tests = reported_tests(logs) or pytest_summary(run.output.text())
         if not run.timed_out:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from termarena.grading.contract import GradingFault, IntegrityFinding, Verdict
 from termarena.grading.evidence import gather
 from termarena.grading.packages import has_packages
-from termarena.grading.rules import RULES, Evidence, Scene, check
+from termarena.grading.rules import RULES, Evidence, Scene, check, is_watched
 from termarena.grading.rules.rule import SYSTEM_PATH, canonical
 from termarena.grading.rules.tools import OURS
 
@@ -50,13 +50,14 @@ def inspect(
     `path` is the grading's PATH where it is not the task's or the usual one. What `task.integrity_allow` names becomes
     an `info`.
     """
-    folders = (path or task.environment.env.get("PATH") or SYSTEM_PATH).split(":")
+    words = (path or task.environment.env.get("PATH") or SYSTEM_PATH).split(":")
+    folders = tuple(dict.fromkeys(word.rstrip("/") for word in words if word.startswith("/") and word.strip("/")))
     scene = Scene(
-        changes=changes.changes,
+        changes=tuple(change for change in changes.changes if is_watched(change, folders)),
         task=task,
         evidence=evidence or Evidence(has_opaque_packages=has_packages(changes)),
         words=_words(task),
-        folders=tuple(dict.fromkeys(canonical(folder.rstrip("/")) for folder in folders if folder.startswith("/"))),
+        folders=tuple(dict.fromkeys(canonical(folder) for folder in folders)),
         by_path={canonical(change.path): change for change in changes.changes},
     )
     found = sorted((_allowed(one, task) for one in check(scene)), key=lambda one: (_ORDER[one.severity], one.path))

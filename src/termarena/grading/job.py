@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from termarena.tasks.files import FileTree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from termarena.tasks.model import Grading, Step, Task, Tests, VerdictSource
 
 __all__ = ["GradingJob"]
+
+_AS_ROOT: Final = frozenset({"pytest", "swebench", "sweperf", "mlebench", "swelancer"})
+
+
+class _More(TypedDict, total=False):
+    logs: Path | None
+    timeout_multiplier: float
+    variables: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +41,18 @@ class GradingJob:
     logs: Path | None = None
     """A folder, new or empty, for what the tests left in `/logs`."""
     timeout_multiplier: float = 1.0
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What fills in `${NAME}` in the grading's own variables; nothing of the harness's does by itself."""
 
     @classmethod
-    def of(
-        cls,
-        task: Task,
-        *,
-        step: Step | None = None,
-        output: Path,
-        logs: Path | None = None,
-        timeout_multiplier: float = 1.0,
-    ) -> GradingJob:
-        """The grading of a task, or of one of its steps."""
+    def of(cls, task: Task, *, step: Step | None = None, output: Path, **more: Unpack[_More]) -> GradingJob:
+        """The grading of a task, or of one of its steps; `logs`, `timeout_multiplier` and `variables` as above."""
         return cls(
             task=task,
             tests=step.tests or task.tests if step else task.tests,
             grading=step.grading if step else task.grading,
             output=output,
-            logs=logs,
-            timeout_multiplier=timeout_multiplier,
+            **more,
         )
 
     @property
@@ -92,8 +94,10 @@ class GradingJob:
 
     @property
     def user(self) -> str | None:
-        """Who runs the tests; None for the sandbox's own user."""
-        return None if self.grading.user is None else str(self.grading.user)
+        """Who runs the tests; None for the sandbox's own user. Terminal-Bench 1 always runs them as root."""
+        if self.grading.user is None:
+            return "root" if self.verdict in _AS_ROOT else None
+        return str(self.grading.user)
 
     @property
     def timeout_s(self) -> float:

@@ -38,7 +38,7 @@ for name in /logs/verifier/* /logs/verifier/.[!.]*; do
   if [ -e "$name" ] || [ -L "$name" ]; then printf '%s\n' "$name"; fi
 done
 if [ -L /logs ] || { [ -e /logs ] && [ ! -d /logs ]; }; then rm -f /logs; fi
-rm -rf -- "$@" 2>/dev/null || { umount -l "$@" 2>/dev/null; rm -rf -- "$@"; } || exit 1
+rm -rf -- "$@" 2>/dev/null || { umount -l "$@" 2>/dev/null; rm -rf -- "$@"; } || exit 3
 mkdir -p /logs/agent /logs/artifacts || exit 1
 mkdir /logs/verifier ${fresh:+"$fresh"} || exit 3
 chown "$owner" /logs/verifier && chmod "$mode" /logs/verifier

@@ -21,9 +21,12 @@ __all__ = ["PARSERS", "all_passed", "pytest_summary"]
 
 LONGEST_NAME: Final = 400
 LONGEST_MESSAGE: Final = 1000
+LONGEST_LINE: Final = 4000
+HEADING_WIDTH: Final = 40
 MOST_TESTS: Final = 20_000
 
-_HEADING: Final = re.compile(r"=+\s*short test summary info\s*=+", re.IGNORECASE)
+# Only patterns that take time in proportion to the text: a program under test chooses what is printed.
+_HEADING: Final = re.compile(r"short test summary info", re.IGNORECASE)
 _LINE: Final = re.compile(r"(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR):?\s+(\S.*)")
 _COUNT: Final = re.compile(r"\[\d+\]\s+(?=\S)")
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -40,10 +43,9 @@ _WORST_FIRST: Final = ("error", "failed", "xpassed", "unknown", "skipped", "xfai
 
 def pytest_summary(text: str) -> tuple[TestResult, ...]:
     """The tests named in pytest's short summary (`-rA`); none where there is no summary."""
-    heading = _HEADING.search(text := _ESCAPES.sub("", text))
     found: dict[str, _Row] = {}
-    for line in text[heading.end() :].splitlines() if heading else ():
-        match = _LINE.match(line)
+    for line in _below_heading(_ESCAPES.sub("", text)):
+        match = _LINE.match(line[:LONGEST_LINE])
         row = _row(match[1], match[2].strip()) if match else None
         if row is None or (row.name not in found and len(found) >= MOST_TESTS):
             continue
@@ -59,6 +61,16 @@ def all_passed(tests: tuple[TestResult, ...]) -> bool:
     """
     states = {test.state for test in tests}
     return "passed" in states and states <= {"passed", "xfailed"}
+
+
+def _below_heading(text: str) -> list[str]:
+    """The lines after the first heading of a summary: its words between signs of equality."""
+    for heading in _HEADING.finditer(text):
+        before = text[max(0, heading.start() - HEADING_WIDTH) : heading.start()].rstrip()
+        after = text[heading.end() : heading.end() + HEADING_WIDTH].lstrip()
+        if before.endswith("=") and after.startswith("="):
+            return text[heading.end() :].splitlines()
+    return []
 
 
 class _Row(NamedTuple):

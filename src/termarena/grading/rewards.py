@@ -27,7 +27,8 @@ class BadReward(ValueError):
 def parse_reward(name: str, content: bytes) -> Mapping[str, float]:
     """The named rewards in `reward.json` (a flat table of finite numbers) or `reward.txt` (one, called `reward`).
 
-    Raises `BadReward` for everything else: empty, NaN, Infinity, a string, true, a nested table, more than 64 KiB.
+    Raises `BadReward` for everything else: empty, NaN, Infinity, a string, true, a nested table, more than 64 KiB, and
+    several numbers of which none is called `reward` and one is above 1: `{"passed": 3, "failed": 2}`.
     """
     if len(content) > REWARD_BYTES:
         raise BadReward(f"{name} is larger than {REWARD_BYTES >> 10} KiB")
@@ -58,7 +59,10 @@ def _table(name: str, text: str) -> dict[str, float]:
         raise BadReward(f"{name} holds no table of finite numbers: {error}") from error
     if not isinstance(found, dict) or not 0 < len(found) <= MOST_REWARDS:
         raise BadReward(f"{name} holds {_shown(text)} instead of a table of numbers")
-    return {str(key): _finite(name, value) for key, value in found.items()}
+    rewards = {str(key): _finite(name, value) for key, value in found.items()}
+    if "reward" not in rewards and len(rewards) > 1 and max(rewards.values()) > 1:
+        raise BadReward(f"{name} holds {_shown(text)}: none is called reward, and a mean of such numbers is no score")
+    return rewards
 
 
 def _refuse_constant(word: str) -> NoReturn:

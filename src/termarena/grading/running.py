@@ -13,6 +13,7 @@ from termarena.grading.laying import TESTS
 from termarena.grading.output import FIRST_BYTES, LAST_BYTES, TestOutput
 from termarena.grading.parsers import PARSERS
 from termarena.grading.rules.places import SAME_SHELL, WORKDIR
+from termarena.sandbox.bare import filled_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,8 @@ class TestRun:
 
     exit_status: int
     output: TestOutput
+    signal: int | None = None
+    """What ended it, where it did not end by itself."""
     timed_out: bool = False
     oom_killed: bool = False
     findings: tuple[IntegrityFinding, ...] = ()
@@ -50,7 +53,8 @@ async def run_tests(box: Sandbox, job: GradingJob, *, terminal: Terminal | None 
 
     The variables are those of the sandbox's own start and of the task: no login file, no shell of the agent has a word.
     Only tests that ask for the agent's shell (`Tests.same_shell`) run in `terminal`, or by a login shell where there is
-    none at its prompt. Raises `NoVerdict` where they could not be started: the user or the interpreter is not there.
+    none at its prompt. Raises `NoVerdict` where they could not be started: the user or the interpreter is not there;
+    `UsageError` for a variable that was not given.
     """
     if job.same_shell and terminal is not None:
         with contextlib.suppress(TerminalEnded, TerminalTimeout, NoExitStatus):
@@ -89,6 +93,7 @@ async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
     return TestRun(
         exit_status=done.exit_status,
         output=TestOutput(done.stdout, done.stdout_tail, done.stdout_bytes),
+        signal=done.signal,
         timed_out=done.timed_out,
         oom_killed=done.oom_killed,
         findings=(missing,) if missing else (),
@@ -96,7 +101,8 @@ async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
 
 
 def _environment(job: GradingJob) -> Mapping[str, str]:
-    return {**({"TEST_DIR": TESTS} if job.verdict in PARSERS else {}), **job.grading.env}
+    own = {"TEST_DIR": TESTS} if job.verdict in PARSERS else {}
+    return {**own, **filled_in(job.grading.env, job.variables)}
 
 
 def _command(job: GradingJob) -> list[str]:

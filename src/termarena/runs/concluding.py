@@ -27,9 +27,9 @@ class Conclusion(NamedTuple):
 def conclude(end: AgentEnd | None, verdict: Verdict | None, blame: Blame | None) -> Conclusion:
     """The outcome. Unknown is never success: without a verdict a trial is unscored, whoever was to blame.
 
-    The one exception: a sandbox that ended because the agent exhausted it is the agent's own failure.
+    The one exception: a sandbox that ended at work because the agent exhausted it is the agent's own failure.
     """
-    if blame is not None and verdict is None and end != "resource_limit":
+    if blame is not None and verdict is None and (end != "resource_limit" or blame.detail.phase != "work"):
         return _made("unscored", end, blame.fault, blame.detail)
     if verdict is None:
         return _made("unsolved", end, None, blame.detail if blame else None)

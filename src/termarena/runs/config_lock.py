@@ -42,6 +42,9 @@ __all__ = [
 
 KIND: Final = "run-config"
 HIDDEN: Final = "***"
+CHANGED_HINT: Final = (
+    "put the files back, name the right dataset with --path, or accept a run of mixed tasks with --allow-changed"
+)
 _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _ASSIGNMENT: Final = re.compile(rf"((?:{_SECRET_NAME.pattern})[^=]*=).+", re.IGNORECASE | re.DOTALL)
 _URL_USER: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -222,16 +225,11 @@ def read_config_lock(folder: RunFolder) -> ConfigLock:
         ) from error
 
 
-def check_digests(expected: Mapping[str, str], tasks: Iterable[Task]) -> None:
-    """Raises DigestMismatch naming every task that is no longer what the run began with."""
+def check_digests(expected: Mapping[str, str], tasks: Iterable[Task], *, hint: str = CHANGED_HINT) -> None:
+    """Raises DigestMismatch naming every task that is no longer what the run began with, and `hint`."""
     changed = tuple(f"task {task.id} has changed" for task in tasks if task.digest != expected[task.id])
     if changed:
-        raise DigestMismatch(
-            "the run",
-            files=changed,
-            hint="put the files back, name the right dataset with --path, or accept a run of mixed tasks with "
-            "--allow-changed",
-        )
+        raise DigestMismatch("the run", files=changed, hint=hint)
 
 
 def scrubbed(argv: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:

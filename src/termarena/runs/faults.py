@@ -11,13 +11,13 @@ from termarena.core.errors import (
     ImageError,
     NoSolution,
     SandboxBroken,
-    SandboxError,
     SandboxStartError,
     TaskError,
     TermArenaError,
     Unhealthy,
     UsageError,
 )
+from termarena.models.errors import KeyRefused, ModelRejected, ModelUnavailable
 from termarena.runs.outcome import Fault, FaultDetail, Phase
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _fault_of(error: BaseException) -> Fault:
 def describe(error: BaseException, phase: Phase) -> FaultDetail:
     """An error as a record keeps it; a traceback only where nobody foresaw the error."""
     is_foreseen = isinstance(error, TermArenaError)
-    permanent = isinstance(error, TaskError | CapabilityMissing | UsageError)
+    permanent = isinstance(error, TaskError | CapabilityMissing | UsageError | KeyRefused | ModelRejected)
     return FaultDetail(
         phase=phase,
         kind=type(error).__name__,
@@ -62,13 +62,11 @@ def describe(error: BaseException, phase: Phase) -> FaultDetail:
 
 
 def is_machinery(error: BaseException) -> bool:
-    """Whether an error that came out of an agent's work is ours: the sandbox or its engine is gone.
+    """Whether an error that came out of an agent's work is ours: the sandbox, its engine or the model is gone.
 
     Every other error of the sandbox room is an answer that the agent did not take: a missing file, an ended shell.
     """
-    return isinstance(error, SandboxBroken | EngineError | SandboxStartError | CapabilityMissing) and isinstance(
-        error, SandboxError
-    )
+    return isinstance(error, SandboxBroken | EngineError | SandboxStartError | CapabilityMissing | ModelUnavailable)
 
 
 def has_exhausted_resources(usage: Usage | None) -> bool:

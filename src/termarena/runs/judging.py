@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +16,15 @@ from termarena.grading.separate import carry_over, collect
 from termarena.sandbox import Network
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from termarena.agents.contract import AgentEnd
     from termarena.grading.contract import GradedIn, IntegrityFinding, Verdict
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
     from termarena.sandbox.staging import Stage, StartState
     from termarena.sandbox.terminal import Terminal
-    from termarena.tasks.model import Grading, NetworkPolicy, Task, Tests
+    from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests
 
 __all__ = ["Case", "Judge", "is_live_evidence", "under_policy"]
 
@@ -33,10 +36,12 @@ class Case:
     task: Task
     tests: Tests | None
     grading: Grading
+    artifacts: tuple[Artifact, ...]
+    """What a separate grader gets of the agent's files: the task's, and the step's."""
     box: Sandbox
     """Frozen, or sealed where no live grading can follow."""
     start: StartState | None
-    """What it was before the agent came."""
+    """What it was before the agent came; None where that is still to be prepared, should it be asked for."""
     snapshot: Snapshot | None
     """None where only a live grading was asked for and the state is not kept."""
     changes: FileChanges
@@ -85,6 +90,13 @@ def _aside(path: Path, graded_in: GradedIn) -> Path:
     return path.with_name(f"{path.stem}-{graded_in}{path.suffix}")
 
 
+async def _surely(grade: Callable[[Case], Awaitable[Verdict]], case: Case) -> Verdict:
+    """The verdict, asked for once more where the sandbox failed: a state that breaks sandboxes breaks the next too."""
+    verdict = await grade(case)
+    has_broken = verdict.fault is not None and verdict.fault.reason == "sandbox"
+    return await grade(case) if has_broken else verdict
+
+
 class Judge:
     """Grades cases for one run."""
 
@@ -98,16 +110,14 @@ class Judge:
     async def judge(self, case: Case) -> Verdict:
         """The verdict that counts, with the others in it. Raises what starting a sandbox raises."""
         verdict = await self._verdict(case)
-        if case.start is None or not needs_control(verdict):
-            return verdict
-        return against_control(verdict, await self._control(case, case.start))
+        return against_control(verdict, await self._control(case)) if needs_control(verdict) else verdict
 
     async def _verdict(self, case: Case) -> Verdict:
         if case.grading.mode == "separate":
-            return await self._separate(case)
+            return await _surely(self._separate, case)
         if self._options.grading == "live":
             return await self._live(case)
-        sealed = await self._sealed(case)
+        sealed = await _surely(self._sealed, case)
         live_counts = (
             not sealed.is_pass
             and self._options.grading != "sealed"
@@ -123,12 +133,18 @@ class Judge:
             _take_back(case, "sealed")
         return counts.model_copy(update={"others": (other,)})
 
-    async def _control(self, case: Case, start: StartState) -> Verdict:
+    async def _control(self, case: Case) -> Verdict:
         """The same tests on the state before the agent came; what they write is not kept."""
+        start = case.start or await self._prepared(case.task.environment, case.task)
         with tempfile.TemporaryDirectory(prefix="termarena-control-") as folder:
             job = replace(self._job(case), output=Path(folder) / "output", logs=None)
             async with start.start(spec=under_policy(start.spec, case.grading.network)) as fresh:
-                return await self._grader.grade(fresh, job, graded_in="sealed")
+                if case.grading.mode != "separate":
+                    return await self._grader.grade(fresh, job, graded_in="sealed")
+                async with self._verifier(case) as own:
+                    await collect(fresh, case.grading)
+                    await carry_over(fresh, own, case.artifacts)
+                    return await self._grader.grade(own, job, graded_in="separate")
 
     async def _sealed(self, case: Case) -> Verdict:
         if case.snapshot is None:
@@ -143,14 +159,28 @@ class Judge:
 
     async def _separate(self, case: Case) -> Verdict:
         """In a sandbox of the grader's own, which gets the task's artifacts and nothing else of the agent's."""
+        async with self._verifier(case) as own:
+            if case.grading.collect:
+                await self._collect(case)
+            await carry_over(case.box, own, case.artifacts, changes=case.changes)
+            return await self._grade(case, own, "separate")
+
+    async def _collect(self, case: Case) -> None:
+        """Only for as long as the commands take is the box alive; what ran on at a deadline does not run on here."""
+        if not is_live_evidence(case.task, processes_left=case.processes_left, agent_end=case.agent_end):
+            await case.box.kill_processes()
         await case.box.thaw()
         await collect(case.box, case.grading)
-        environment = case.grading.environment or case.task.environment
-        place = Path(case.task.provenance.path)
-        state = await self._stage.prepare(environment, folder=place, task=case.task.id)
+        await case.box.freeze()
+
+    @asynccontextmanager
+    async def _verifier(self, case: Case) -> AsyncIterator[Sandbox]:
+        state = await self._prepared(case.grading.environment or case.task.environment, case.task)
         async with state.start(spec=under_policy(state.spec, case.grading.network)) as own:
-            await carry_over(case.box, own, case.task.artifacts)
-            return await self._grade(case, own, "separate")
+            yield own
+
+    async def _prepared(self, environment: Environment, task: Task) -> StartState:
+        return await self._stage.prepare(environment, folder=Path(task.provenance.path), task=task.id)
 
     async def _grade(self, case: Case, box: Sandbox, graded_in: GradedIn) -> Verdict:
         verdict = await self._grader.grade(

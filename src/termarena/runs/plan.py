@@ -26,6 +26,25 @@ class RunOptions(BaseModel):
     agent: str = "oracle"
     """The word of `--agent`: `oracle`, `nop`, `script:PATH`, `replay:FILE`, `module:Class` …"""
     model: str | None = None
+    """The word of `--model`, for agents that take one."""
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    """How often a trial's model is asked at most; None is what the agent thinks right."""
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    """None is the provider's own."""
+    max_reply_tokens: Annotated[int, Field(ge=1)] | None = None
+    examples: tuple[str, ...] = ()
+    """Runs whose solved trials are shown to models as examples, the most similar ones; `builtin` are ours."""
+    example_count: Annotated[int, Field(ge=1)] = 1
+    tools: str | None = None
+    """A file of tools of one's own for models."""
+    trial_budget_usd: Annotated[float, Field(gt=0)] | None = None
+    run_budget_usd: Annotated[float, Field(gt=0)] | None = None
+    trial_budget_tokens: Annotated[int, Field(gt=0)] | None = None
+    run_budget_tokens: Annotated[int, Field(gt=0)] | None = None
+    """A trial that has spent its own, or the run's, is ended and graded; one that finds the run's spent is unscored."""
+    model_requests: Annotated[int, Field(ge=1)] | None = None
+    """Requests at once to one endpoint with one key."""
+    model_tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
     driver: str = "auto"
     attempts: Annotated[int, Field(ge=1)] = 1
     concurrency: Annotated[int, Field(ge=1)] | None = None

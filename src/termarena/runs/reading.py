@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from termarena.core.errors import UsageError
+from termarena.models.budget import Amount
 from termarena.runs.config_lock import ConfigLock, read_config_lock
 from termarena.runs.journal import JournalReader, Tail
 from termarena.runs.locking import is_held
@@ -87,6 +88,13 @@ class History:
     def summaries(self) -> Iterator[TrialSummary]:
         """What counts, of every trial with an outcome, in the order in which they came to one."""
         return map(_summary, self._rows.values())
+
+    def spent(self) -> Amount:
+        """What models have used in all tries together, as far as it was told."""
+        rows = [*self._rows.values(), *(row for rows in self._earlier.values() for row in rows)]
+        every = [_summary(row) for row in rows]
+        tokens = sum((one.input_tokens or 0) + (one.output_tokens or 0) for one in every)
+        return Amount(usd=sum(one.cost_usd or 0.0 for one in every), tokens=tokens)
 
     def tries(self, key: TrialKey) -> tuple[TrialSummary, ...]:
         """Every try of this trial that came to an outcome, the first one first."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from termarena.runs.state import TrialState
     from termarena.sandbox import Snapshot
 
-__all__ = ["keep_state", "read_changes", "read_result", "write_attempt", "write_result"]
+__all__ = ["keep_state", "read_changes", "read_result", "scrub_texts", "write_attempt", "write_result"]
 
 RESULT_KIND: Final = "trial-result"
 CHANGES_KIND: Final = "file-changes"
@@ -59,10 +59,15 @@ def write_attempt(folder: AttemptFolder, state: TrialState, record: WorkspaceRec
     write_record(folder.metrics, "trial-metrics", metrics)
     if state.changes is not None:
         write_record(folder.changes, CHANGES_KIND, _changes(state.changes, scrubber))
-    for text in _texts_of_others(folder):
-        scrubber.scrub_file(text)
+    scrub_texts(folder, scrubber)
     write_result(folder, result, scrubber)
     return result
+
+
+def scrub_texts(folder: AttemptFolder, scrubber: Scrubber) -> None:
+    """Take secrets out of what the tests wrote, their output and logs. Raises `OSError`."""
+    for text in _texts_of_others(folder):
+        scrubber.scrub_file(text)
 
 
 def write_result(folder: AttemptFolder, result: TrialResult, scrubber: Scrubber) -> None:

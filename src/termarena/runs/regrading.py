@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -11,14 +12,14 @@ from termarena.core.errors import CapabilityMissing, ImageError, UsageError
 from termarena.core.run_folder import AttemptFolder
 from termarena.grading.integrity import examine
 from termarena.runs.concluding import conclude
-from termarena.runs.config_lock import read_config_lock
+from termarena.runs.config_lock import check_digests, read_config_lock
 from termarena.runs.journal import Journal, now
 from termarena.runs.judging import Case
 from termarena.runs.locking import hold
 from termarena.runs.opening import tasks_again
 from termarena.runs.plan import TrialKey
 from termarena.runs.reading import history_of
-from termarena.runs.recording import read_changes, read_result, write_result
+from termarena.runs.recording import read_changes, read_result, scrub_texts, write_result
 from termarena.runs.trials import Trials
 from termarena.tasks.files import scan
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.core.run_folder import RunFolder
+    from termarena.grading.contract import Verdict
     from termarena.runs.outcome import Outcome
     from termarena.runs.result import TrialResult, TrialSummary
+    from termarena.runs.setting import Setting
     from termarena.tasks.model import Task
 
 __all__ = ["RegradeWish", "Regraded", "regrade"]
@@ -61,8 +64,8 @@ class Regraded(NamedTuple):
 async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path) -> AsyncIterator[Regraded]:
     """Grade every captured state of a run again, sealed, one after the other; the journal gets each new outcome.
 
-    The first grading is kept in the attempt's folder. Raises what opening a run raises, and UsageError where `tests`
-    holds nothing for a task that is wanted.
+    The first grading is kept in the attempt's folder. Raises what opening a run raises, DigestMismatch where a task has
+    changed and `tests` does not say by which it is to be graded, and UsageError where that holds nothing for a task.
     """
     wish = wish or RegradeWish()
     lock = read_config_lock(run)
@@ -72,6 +75,13 @@ async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path
         history = history_of(run.journal)
         wanted = [summary for summary in history.summaries() if wish.wants(_key(summary))]
         tasks = tasks_again(lock, {summary.task_id for summary in wanted}, wish.source or history.source)
+        if wish.tests is None:
+            expected = {task.id: task.digest for task in lock.tasks} | history.changed
+            check_digests(
+                expected,
+                [task for task in tasks.values() if expected[task.id]],
+                hint="put the files back, or name the new tests with --tests",
+            )
         tests = _TestsOf(wish.tests)
         chosen: Mapping[str, Task] = {name: tests.put_into(task, alone=len(tasks) == 1) for name, task in tasks.items()}
         journal = stack.enter_context(Journal(run.journal, history.tail))
@@ -110,33 +120,12 @@ def _why_not(folder: AttemptFolder, task: Task, summary: TrialSummary) -> str:
 
 
 async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, trials: Trials) -> TrialResult:
-    setting = trials.setting_on(result.sandbox.driver)
-    changes = await asyncio.to_thread(read_changes, folder)
     aside = _move_aside(folder)
-    async with AsyncExitStack() as stack:
-        snapshot = await asyncio.to_thread(setting.driver.load, folder.state)
-        stack.callback(snapshot.close)
-        box = await stack.enter_async_context(setting.driver.start(snapshot))
-        case = Case(
-            task=task,
-            tests=task.tests,
-            grading=task.grading,
-            box=box,
-            start=None,
-            snapshot=snapshot,
-            changes=changes,
-            findings=await examine(box, changes, task),
-            processes_left=0,
-            agent_end=result.agent_end or "error",
-            terminal=None,
-            output=folder.test_output,
-            logs=folder.logs,
-        )
-        try:
-            verdict = await setting.judge.judge(case)
-        except BaseException:
-            _move_back(folder, aside)
-            raise
+    try:
+        verdict = await _judged_again(folder, task, result, trials.setting_on(result.sandbox.driver))
+    except BaseException:
+        _move_back(folder, aside)
+        raise
     found = conclude(result.agent_end, verdict, None)
     again = result.model_copy(
         update={
@@ -150,8 +139,34 @@ async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, t
             "regraded_at": now(),
         }
     )
+    await asyncio.to_thread(scrub_texts, folder, trials.scrubber)
     await asyncio.to_thread(write_result, folder, again, trials.scrubber)
     return again
+
+
+async def _judged_again(folder: AttemptFolder, task: Task, result: TrialResult, setting: Setting) -> Verdict:
+    changes = await asyncio.to_thread(read_changes, folder)
+    async with AsyncExitStack() as stack:
+        snapshot = await asyncio.to_thread(setting.driver.load, folder.state)
+        stack.callback(snapshot.close)
+        box = await stack.enter_async_context(setting.driver.start(snapshot))
+        case = Case(
+            task=task,
+            tests=task.tests,
+            grading=task.grading,
+            artifacts=task.artifacts,
+            box=box,
+            start=None,
+            snapshot=snapshot,
+            changes=changes,
+            findings=await examine(box, changes, task),
+            processes_left=0,
+            agent_end=result.agent_end or "error",
+            terminal=None,
+            output=folder.test_output,
+            logs=folder.logs,
+        )
+        return await setting.judge.judge(case)
 
 
 def _move_aside(folder: AttemptFolder) -> AttemptFolder:
@@ -170,8 +185,10 @@ def _move_aside(folder: AttemptFolder) -> AttemptFolder:
 
 def _move_back(folder: AttemptFolder, aside: AttemptFolder) -> None:
     for theirs, ours in ((folder.test_output, aside.test_output), (folder.logs, aside.logs)):
+        if theirs.is_dir():
+            shutil.rmtree(theirs)
+        theirs.unlink(missing_ok=True)
         if ours.exists():
-            theirs.unlink(missing_ok=True) if theirs.is_file() else None
             ours.rename(theirs)
     aside.result.unlink()
     aside.path.rmdir()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from termarena.core.run_folder import AttemptFolder
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Sandbox
-    from termarena.tasks.model import AgentPhase, Grading, Step, Task, Tests, User
+    from termarena.tasks.model import AgentPhase, Artifact, Grading, Step, Task, Tests, User
 
 __all__ = ["Leg", "lay_step", "legs_of"]
 
@@ -39,6 +39,7 @@ class Leg:
     user: str | None
     tests: Tests | None
     grading: Grading
+    artifacts: tuple[Artifact, ...]
     step: Step | None
     workdir: str | None
     is_last: bool
@@ -78,6 +79,7 @@ def _leg(task: Task, options: RunOptions, *, step: Step | None, is_last: bool) -
         user=_user(phase.user),
         tests=(step.tests if step else None) or task.tests,
         grading=step.grading if step else task.grading,
+        artifacts=(*task.artifacts, *(step.artifacts if step else ())),
         step=step,
         workdir=task.environment.workdir,
         is_last=is_last,

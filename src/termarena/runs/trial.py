@@ -14,11 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from termarena.agents.contract import Brief
+from termarena.agents.contract import AgentReport, Brief, Metered
 from termarena.agents.workspace import TrialWorkspace
 from termarena.core.errors import SandboxError
+from termarena.core.trajectory import TrajectoryAgent
 from termarena.grading.integrity import examine
 from termarena.grading.steps import combine, goes_on
+from termarena.models.errors import ModelUnavailable
 from termarena.runs.clocks import Clocks
 from termarena.runs.faults import blame, describe, has_exhausted_resources, is_machinery
 from termarena.runs.judging import Case, is_live_evidence, under_policy
@@ -29,14 +31,15 @@ from termarena.sandbox.contention import take_sample
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from termarena.agents.contract import Agent, AgentEnd
+    from termarena.agents.contract import Agent, AgentEnd, Usage
     from termarena.agents.recording import Recording
     from termarena.core.run_folder import AttemptFolder
     from termarena.core.scrub import Scrubber
     from termarena.runs.result import TrialResult
     from termarena.runs.setting import Setting
     from termarena.runs.state import TrialState
-    from termarena.sandbox import Sandbox, Usage
+    from termarena.sandbox import Sandbox
+    from termarena.sandbox import Usage as SandboxUsage
 
 __all__ = ["Trial"]
 
@@ -54,6 +57,7 @@ class Trial:
         self._recording = recording
         self._scrubber = scrubber
         self._clocks = Clocks()
+        self._used: Usage | None = None
 
     @property
     def _folder(self) -> AttemptFolder:
@@ -62,20 +66,24 @@ class Trial:
     async def run(self) -> TrialResult:
         """Carry it out; raises `CancelledError` once everything of it is gone, `OSError` from the run folder."""
         began = take_sample()
-        async with AsyncExitStack() as stack:
-            try:
-                await self._carry_out(stack)
-            except Exception as error:  # noqa: BLE001 - the trial's boundary: whatever it was becomes a fault
-                self._state.blame = blame(error, self._clocks.current)
-            self._state.contention = began.until(take_sample(), usage=self._state.usage)
-            with self._clocks.phase("record"):
-                await self._keep_state()
+        # A sandbox that breaks after its verdict takes nothing back and stops no other trial.
+        with contextlib.suppress(SandboxError):
+            async with AsyncExitStack() as stack:
+                try:
+                    await self._carry_out(stack)
+                except Exception as error:  # noqa: BLE001 - the trial's boundary: whatever it was becomes a fault
+                    self._state.blame = blame(error, self._clocks.current)
+                self._state.contention = began.until(take_sample(), usage=self._state.usage)
+                with self._clocks.phase("record"):
+                    await self._keep_state()
         return await self._record()
 
     async def _carry_out(self, stack: AsyncExitStack) -> None:
         with self._clocks.phase("prepare"):
             setting = self._state.setting = self._open_setting()
             agent = self._state.agent = setting.make_agent(self._task)
+            model = self._state.options.model
+            self._recording.introduce(TrajectoryAgent(name=agent.name, version=agent.version, model_name=model))
             box = await self._prepare(setting, stack)
         for leg in legs_of(self._task, setting.options):
             with self._clocks.phase("prepare"):
@@ -119,15 +127,24 @@ class Trial:
         timer = asyncio.timeout(leg.timeout_s)
         try:
             async with timer:
-                self._state.report = await agent.solve(self._brief(leg), workspace)
-            self._state.end = self._state.report.end
+                self._take(agent, await agent.solve(self._brief(leg), workspace))
+            # An agent that does not let itself be cancelled has still run out of time.
+            self._state.end = "timeout" if timer.expired() else self._state.report.end
         except Exception as error:
-            if not box.is_alive or is_machinery(error):
+            if isinstance(agent, Metered):
+                self._take(agent, AgentReport())
+            if not box.is_alive or (is_machinery(error) and _is_credible(error, agent, workspace)):
                 self._state.usage = await _last_usage(box)
                 self._state.end = "resource_limit" if has_exhausted_resources(self._state.usage) else None
                 raise
             self._state.end = "timeout" if timer.expired() else "error"
             self._state.agent_error = None if timer.expired() else describe(error, "work")
+
+    def _take(self, agent: Agent, report: AgentReport) -> None:
+        """The last report counts; what the steps before it used is added, unless the agent counts itself."""
+        earlier = self._used
+        self._used = report.usage if earlier is None else earlier.plus(report.usage)
+        self._state.report = replace(report, usage=agent.usage if isinstance(agent, Metered) else self._used)
 
     def _brief(self, leg: Leg) -> Brief:
         environment = self._task.environment
@@ -165,6 +182,7 @@ class Trial:
             task=self._task,
             tests=leg.tests,
             grading=leg.grading,
+            artifacts=leg.artifacts,
             box=box,
             start=state.start,
             snapshot=state.snapshot,
@@ -198,6 +216,11 @@ class Trial:
         return await asyncio.to_thread(write_attempt, self._folder, self._state, record, self._scrubber)
 
 
+def _is_credible(error: Exception, agent: Agent, workspace: TrialWorkspace) -> bool:
+    """Whether an agent that says so lost its sandbox, or its model: the workspace raised it, or our own loop did."""
+    return workspace.has_raised(error) or (isinstance(error, ModelUnavailable) and isinstance(agent, Metered))
+
+
 async def _hang_up(box: Sandbox, workspace: TrialWorkspace) -> None:
     """End every process first: hanging up would wait for a shell that is frozen or does not listen."""
     with contextlib.suppress(SandboxError):
@@ -205,7 +228,7 @@ async def _hang_up(box: Sandbox, workspace: TrialWorkspace) -> None:
     await workspace.hang_up()
 
 
-async def _last_usage(box: Sandbox) -> Usage | None:
+async def _last_usage(box: Sandbox) -> SandboxUsage | None:
     with contextlib.suppress(SandboxError):
         return await box.usage()
     return None

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from termarena.agents.baseline import baseline_of, is_baseline
+from termarena.agents.custom_tools import read_tools
+from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
-from termarena.agents.registry import AgentOptions, resolve_agent
+from termarena.agents.registry import AgentOptions, resolve_agent, takes_models
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
+from termarena.models import ModelLimits, RunModels, Sampling
 from termarena.runs.judging import Judge
 from termarena.runs.recording import write_attempt
 from termarena.runs.setting import Setting
+from termarena.runs.solved import SolvedExamples
 from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
 from termarena.sandbox.drivers import choose_driver, open_driver
@@ -20,15 +25,15 @@ from termarena.sandbox.staging import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from termarena.agents.contract import Agent
     from termarena.core.run_folder import AttemptFolder
+    from termarena.models.budget import Amount
     from termarena.runs.plan import RunOptions, TrialPlan
     from termarena.runs.result import TrialResult
     from termarena.tasks import Task
 
-__all__ = ["Trials"]
+__all__ = ["Trials", "limits_of"]
 
 
 class Trials:
@@ -42,16 +47,38 @@ class Trials:
         run_id: str,
         on_log: Callable[[str], None] | None = None,
         agent_options: AgentOptions | None = None,
+        spent: Amount | None = None,
     ) -> None:
-        """`agent_options` say what agents get beyond their word. Raises `UsageError` for a baseline that is none."""
+        """`agent_options` say what agents get beyond their word, `spent` what a run that goes on has used before.
+
+        Raises `UsageError` for a baseline that is none, `NotFound` for examples of a run or a file of tools
+        that is not there.
+        """
         self._options = options
         self._home = home
         self._run_id = run_id
         self._on_log = on_log
-        self._agent_options = agent_options or AgentOptions(model=options.model)
+        self._spent = spent
+        self._models = RunModels(limits_of(options), spent=spent)
+        self._agent_options = agent_options or AgentOptions(
+            model=options.model, models=self._models, loop=_loop(options)
+        )
         self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
         self.scrubber = Scrubber.from_environment(os.environ)
         self._settings: dict[str, Setting] = {}
+
+    async def probe(self) -> None:
+        """Look whether the model's endpoint is there, before anything starts; nothing is asked of the model.
+
+        Raises `ModelUnavailable` and its kind, and what `RunModels.check` raises.
+        """
+        if self._options.model is None or not takes_models(self._options.agent):
+            return
+        models = RunModels(limits_of(self._options), spent=self._spent)
+        try:
+            await models.probe(self._options.model)
+        finally:
+            await models.aclose()
 
     async def __aenter__(self) -> Self:
         """Nothing starts yet."""
@@ -90,7 +117,31 @@ class Trials:
 
     async def aclose(self) -> None:
         """End every sandbox and give back every start state."""
+        await self._models.aclose()
         settings, self._settings = self._settings, {}
         for setting in settings.values():
             await setting.stage.aclose()
             await setting.driver.aclose()
+
+
+def limits_of(options: RunOptions) -> ModelLimits:
+    """What a run allows its models."""
+    return ModelLimits(
+        trial_usd=options.trial_budget_usd,
+        run_usd=options.run_budget_usd,
+        trial_tokens=options.trial_budget_tokens,
+        run_tokens=options.run_budget_tokens,
+        requests_at_once=options.model_requests,
+        tokens_per_minute=options.model_tokens_per_minute,
+    )
+
+
+def _loop(options: RunOptions) -> LoopOptions:
+    usual = LoopOptions()
+    return LoopOptions(
+        max_steps=options.max_steps or usual.max_steps,
+        sampling=Sampling(temperature=options.temperature, max_tokens=options.max_reply_tokens),
+        examples=SolvedExamples(options.examples) if options.examples else None,
+        example_count=options.example_count,
+        tools=read_tools(Path(options.tools)) if options.tools else (),
+    )

@@ -3,6 +3,7 @@
     <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives
     <home>/sandboxes/<id>/about.json   who made it, and the cgroups to remove
     <home>/rootfs/…                    unpacked and synthesised root file systems
+    <home>/rootfs/host-<key>.lock      locked as long as a driver may start sandboxes on that root
 
 A free lock is proof of death, whatever ended the harness.
 """
@@ -10,6 +11,7 @@ A free lock is proof of death, whatever ended the harness.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -22,6 +24,9 @@ from termarena.sandbox.contract import SandboxRecord
 
 __all__ = ["Trace", "default_home", "list_traces", "sweep_traces"]
 
+BUSY_S = 1.0
+"""How long a dead sandbox's last process may take to leave; one that takes longer is left to the next sweep."""
+BUSY_AGAIN_S = 0.002
 UNFINISHED_AFTER_S = 60.0
 """A trace that is still being made after this time never will be."""
 
@@ -124,15 +129,31 @@ def list_traces(home: Path) -> tuple[SandboxRecord, ...]:
     return tuple(records)
 
 
+def _remove_cgroups(paths: list[Path]) -> bool:
+    """Whether they are gone. A process lets go of its lock before it leaves its cgroup, so a busy one is given time."""
+    give_up = time.monotonic() + BUSY_S
+    for path in paths:
+        while True:
+            try:
+                path.rmdir()
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    break
+                if time.monotonic() > give_up:
+                    return False
+                time.sleep(BUSY_AGAIN_S)
+            else:
+                break
+    return True
+
+
 def sweep_traces(home: Path) -> int:
     """Remove the folders and cgroups of sandboxes whose process 1 is dead; how many there were."""
     dead = [folder for folder in _folders(home) if not _is_locked(folder)]
     for folder in dead:
         cgroups = _about(folder).get("cgroups")
-        for path in cgroups if isinstance(cgroups, list) else []:
-            with contextlib.suppress(OSError):
-                Path(str(path)).rmdir()
-        shutil.rmtree(folder, ignore_errors=True)
+        if _remove_cgroups([Path(str(path)) for path in cgroups] if isinstance(cgroups, list) else []):
+            shutil.rmtree(folder, ignore_errors=True)
     for folder in _folders(home, unfinished=True):
         shutil.rmtree(folder, ignore_errors=True)
     return len(dead)

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 
 from pydantic import ValidationError
 
-from termarena.core.errors import TaskFormatError
+from termarena.core.errors import LooseTask, TaskFormatError
 from termarena.tasks.model import Finding, Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pydantic_core import ErrorDetails
 
-__all__ = ["Checker"]
+__all__ = ["Checker", "known_names", "refuse_warnings", "shown"]
 
 Section = TypeVar("Section", bound=Frozen)
 _SHOWN_VALUE = 80
@@ -34,7 +36,6 @@ class Checker:
 
     file: str
     name: str
-    strict: bool = False
     findings: list[Finding] = field(default_factory=list)
     unknown: dict[str, Any] = field(default_factory=dict)
 
@@ -56,19 +57,14 @@ class Checker:
         if mended is None:
             raise self._refusal(table, problems, prefix)
         for place in mended:
-            self.note(
-                "loose-type",
-                f"{place} is written in another type than the format's; read as meant",
-            )
+            self.note("loose-type", f"{place} is written in another type than the format's; read as meant", field=place)
         return self.check(kind, table, prefix=prefix)
 
-    def note(self, rule: str, message: str, *, hint: str | None = None) -> None:
-        """Add a warning; with `strict`, raise it."""
-        if self.strict:
-            raise TaskFormatError(
-                self.file, found=message, expected="a document that follows its format to the letter", hint=hint
-            )
-        self.findings.append(Finding(rule=rule, severity="warning", file=self.name, message=message, hint=hint))
+    def note(self, rule: str, message: str, *, field: str | None = None, hint: str | None = None) -> None:
+        """Add a warning."""
+        self.findings.append(
+            Finding(rule=rule, severity="warning", file=self.name, message=message, field=field, hint=hint)
+        )
 
     def refuse(self, place: str, *, found: object, expected: str) -> TaskFormatError:
         """An error for the caller to raise: a rule of the format that types cannot say."""
@@ -83,6 +79,7 @@ class Checker:
                 self.note(
                     "unknown-field",
                     f"unknown field {place}" + (f"; did you mean {near[0]}?" if near else ""),
+                    field=place,
                     hint="it is kept but has no effect; free-form notes belong in [metadata]",
                 )
         for name, value in table.items():
@@ -111,6 +108,17 @@ class Checker:
             expected=_expectation(problem),
             hint=f"also wrong: {', '.join(others)}" if others else None,
         )
+
+
+def refuse_warnings(findings: Iterable[Finding], path_of: Callable[[str], str]) -> None:
+    """Raise LooseTask with every warning there is; `path_of` gives the path that an error names a finding's file by."""
+    warnings = tuple(
+        {"rule": one.rule, "file": path_of(one.file), "field": one.field, "message": one.message}
+        for one in findings
+        if one.severity == "warning"
+    )
+    if warnings:
+        raise LooseTask(warnings)
 
 
 def shown(value: object) -> str:

@@ -92,7 +92,7 @@ def canonical_composition(check: Checker, document: Json) -> Composition:
     plain = None if others or not _is_idle(rest) else _plain(main)
     builds = tuple(_build(service["build"]) for service in (main, *others.values()) if service.get("build"))
     if plain is None:
-        _note_mounts(check, main)
+        _note_mounts(check, name, main)
     _refuse_confusion(check, others, name)
     if name != MAIN_SERVICE:
         main = _with_alias(main, name)
@@ -113,6 +113,7 @@ def _main_name(check: Checker, services: dict[str, Any]) -> str:
         check.note(
             "no-client-container",
             f"no service sets container_name to ${{{_CLIENT_NAME}}}; taking {name} as the agent's",
+            field=f"services.{name}",
         )
         return name
     raise TaskFormatError(
@@ -303,12 +304,13 @@ def _renamed_contexts(contexts: list[str] | dict[str, str], name: str) -> list[s
     return [f"{entry.removesuffix(old)}{new}" if entry.endswith(f"={old}") else entry for entry in contexts]
 
 
-def _note_mounts(check: Checker, service: dict[str, Any]) -> None:
+def _note_mounts(check: Checker, name: str, service: dict[str, Any]) -> None:
     for mount in service.get("volumes", ()):
         source = str(mount.get("source", "")) if isinstance(mount, dict) else mount.split(":")[0]
         if source.startswith((".", "/", "~")):
             check.note(
                 "host-mount",
                 f"the agent's service mounts the host folder {source}",
+                field=f"services.{name}.volumes",
                 hint="COPY what it needs in the Dockerfile",
             )

@@ -1,24 +1,27 @@
-"""Datasets: a folder of tasks, one `tasks.json`, the bundled samples, or a single task; what cannot be loaded is
-listed, never skipped."""
+"""Datasets: a folder of tasks (those that its `dataset.toml` lists, where it has one), one `tasks.json`, the bundled
+samples, or a single task; what cannot be loaded is listed, never skipped."""
 
 from __future__ import annotations
 
 import gc
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from termarena.core.errors import NotFound, TaskError, TaskFormatError
+from termarena.tasks.checking import refuse_warnings
 from termarena.tasks.load import is_task, load_marked, marker_of
+from termarena.tasks.manifest import MANIFEST, changed_task, harbor_digest, missing_task, read_manifest
 from termarena.tasks.simple import COLLECTION, load_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from termarena.tasks.model import Task
+    from termarena.tasks.manifest import Manifest
+    from termarena.tasks.model import Finding, Task
 
 __all__ = ["SAMPLES", "BrokenTask", "Dataset", "is_bundled", "load_dataset"]
 
@@ -43,7 +46,11 @@ class Dataset:
     tasks: tuple[Task, ...]
     broken: tuple[BrokenTask, ...] = ()
     others: tuple[str, ...] = ()
-    """Folders beside the tasks that do not claim to be any."""
+    """Folders beside the tasks that do not claim to be any, or that the manifest does not list."""
+    manifest: Manifest | None = None
+    """The folder's `dataset.toml`."""
+    findings: tuple[Finding, ...] = ()
+    """What the manifest gave cause to say; each names its field."""
 
     def __iter__(self) -> Iterator[Task]:
         """The tasks, by id."""
@@ -70,12 +77,14 @@ def load_dataset(
     """Load the dataset at a path, or the bundled `samples`. `seen(done, total)` is called as tasks are loaded.
 
     Raises NotFound if there is no such folder or no task in it, and TaskFormatError if two tasks share an id. A task
-    that does not load does not stop the others: it is in `broken`.
+    that does not load does not stop the others: it is in `broken`, and so is one that a manifest lists and that is not
+    there. Raises TaskFormatError for a manifest that is none, and with `strict` LooseTask for its warnings.
     """
     folder = _SAMPLES_FOLDER if str(source) == SAMPLES else Path(source)
     path = os.path.abspath(folder)  # noqa: PTH100 - keeps the name the user gave, links and all
     name = SAMPLES if folder == _SAMPLES_FOLDER else os.path.basename(path)  # noqa: PTH119 - likewise
     loaders, others = _loaders(path, strict=strict)
+    manifest = _manifest(path)
     tasks: list[Task] = []
     broken: list[BrokenTask] = []
     with _no_garbage():
@@ -86,7 +95,59 @@ def load_dataset(
                 broken.append(BrokenTask(place, error))
             if seen:
                 seen(number, len(loaders))
-    return Dataset(name, path, _unique(tasks), tuple(broken), tuple(others))
+    if manifest is None:
+        return Dataset(name, path, _unique(tasks), tuple(broken), tuple(others))
+    dataset = _as_listed(Dataset(name, path, tuple(tasks), tuple(broken), tuple(others), manifest))
+    if strict:
+        refuse_warnings(dataset.findings, lambda _: manifest.file)
+    return dataset
+
+
+def _manifest(path: str) -> Manifest | None:
+    is_there = marker_of(path) is None and os.path.lexists(f"{path}/{MANIFEST}")
+    return read_manifest(path) if is_there else None
+
+
+def _as_listed(dataset: Dataset) -> Dataset:
+    """The dataset with exactly the tasks of its manifest."""
+    manifest = dataset.manifest
+    if manifest is None or not manifest.sections.tasks:
+        raise NotFound(f"{dataset.path}/{MANIFEST} lists no task", hint="harbor add, or a [[tasks]] table, lists one")
+    by_name = {task.id: task for task in dataset.tasks}
+    by_name = {**{os.path.basename(task.provenance.path): task for task in dataset.tasks}, **by_name}  # noqa: PTH119 - as above
+    unreadable = {os.path.basename(one.path) for one in dataset.broken}  # noqa: PTH119 - likewise
+    rows = {row.name: number for number, row in reversed(list(enumerate(manifest.sections.tasks)))}
+    found: dict[str, Task] = {}
+    missing: list[BrokenTask] = []
+    for name, number in sorted(rows.items(), key=lambda row: row[1]):
+        task = by_name.get(name) or by_name.get(name.partition("/")[2])
+        if task is not None:
+            found[name] = task
+        elif name.partition("/")[2] not in unreadable:
+            error = missing_task(manifest, number, here=tuple(sorted(task.id for task in dataset.tasks)))
+            missing.append(BrokenTask(f"{manifest.file}/{name}", error))
+    kept = {id(task) for task in found.values()}
+    unlisted = [task.provenance.path for task in dataset.tasks if id(task) not in kept]
+    # Nobody knows what a broken folder calls itself: it may be one of the missing.
+    listed = {name.partition("/")[2] for name in rows}
+    broken = [one for one in dataset.broken if missing or os.path.basename(one.path) in listed]  # noqa: PTH119 - likewise
+    unlisted += [one.path for one in dataset.broken if one not in broken]
+    return replace(
+        dataset,
+        tasks=_unique(list({id(task): task for task in found.values()}.values())),
+        broken=(*broken, *missing),
+        others=(*dataset.others, *sorted(unlisted)),
+        findings=(*manifest.findings, *_changed(manifest, found)),
+    )
+
+
+def _changed(manifest: Manifest, found: Mapping[str, Task]) -> Iterator[Finding]:
+    """A finding for each listed task whose folder is not as it was when it was listed."""
+    for number, row in enumerate(manifest.sections.tasks):
+        task = found.get(row.name)
+        held = None if task is None else harbor_digest(task.provenance.path)
+        if task is not None and held != row.digest:
+            yield changed_task(number, row.name, held)
 
 
 def is_bundled(dataset: Dataset) -> bool:
@@ -123,7 +184,7 @@ def _loaders(path: str, *, strict: bool) -> tuple[list[_Loader], list[str]]:
         if marked:
             raise TaskFormatError(file, found=f"{len(marked)} task folders beside it", expected="one or the other")
         return _collection(file, strict=strict), folders
-    if not marked:
+    if not marked and not os.path.lexists(f"{path}/{MANIFEST}"):
         raise NotFound(f"no task in {path}", hint=_where_else(folders))
     loaders: list[_Loader] = [
         (folder, partial(load_marked, folder, marker, strict=strict)) for folder, marker in marked.items()

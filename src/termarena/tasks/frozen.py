@@ -24,9 +24,16 @@ class FrozenDict(dict[Key, Value]):
         return FrozenDict, (dict(self),)
 
 
+# Asked first: a look at the abstract `Mapping` costs ten times as much.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def freeze(value: Any) -> Any:  # noqa: ANN401 - any value of a document
     """The same value with every table frozen and every list a tuple."""
-    if isinstance(value, Mapping):
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict or isinstance(value, Mapping):
         return FrozenDict({name: freeze(item) for name, item in value.items()})
     if isinstance(value, (list, tuple)):
         return tuple(freeze(item) for item in value)

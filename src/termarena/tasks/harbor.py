@@ -52,20 +52,20 @@ class _Document(NamedTuple):
 
 _NO_EXTENSION = Extension()
 # Large sets are generated, with few different task.toml among them: one of 3,566 tasks has a single one.
-_seen: dict[tuple[str, bool], _Document] = {}
+_seen: dict[str, _Document] = {}
 _MOST_SEEN = 64
 
 
-def _document(folder: str, *, strict: bool) -> _Document:
+def _document(folder: str) -> _Document:
     """Read, parse and check the folder's document. The same text gives the same, immutable parts."""
     file = f"{folder}/{MARKER}"
     text = read_text(file, boundary=folder)
-    known = _seen.get((text, strict))
+    known = _seen.get(text)
     if known is None:
-        known = _checked(text, Checker(file=file, name=MARKER, strict=strict))
+        known = _checked(text, Checker(file=file, name=MARKER))
         if len(_seen) >= _MOST_SEEN:
             _seen.pop(next(iter(_seen)), None)
-        _seen[text, strict] = known
+        _seen[text] = known
     return known
 
 
@@ -81,7 +81,7 @@ def _checked(text: str, check: Checker) -> _Document:
         raise check.refuse("task.name", found=sections.task.name, expected="organisation/name")
     environment = parts.environment(check, sections.environment, FileTree(), names=())
     if sections.schema_version not in KNOWN_SCHEMAS:
-        check.note("schema-version", f"unknown schema_version {sections.schema_version!r}")
+        check.note("schema-version", f"unknown schema_version {sections.schema_version!r}", field="schema_version")
     return _Document(
         sections=sections,
         ours=ours,
@@ -95,20 +95,20 @@ def _checked(text: str, check: Checker) -> _Document:
     )
 
 
-def load_harbor(folder: str, *, strict: bool = False) -> Task:
+def load_harbor(folder: str) -> Task:
     """Load one folder; the rules are those of `load_task`."""
-    return _Folder(folder, strict=strict).task()
+    return _Folder(folder).task()
 
 
 class _Folder:
     """A folder being loaded: its checked document, and what a survey saw beside it."""
 
-    def __init__(self, folder: str, *, strict: bool) -> None:
+    def __init__(self, folder: str) -> None:
         self.path = folder
-        self.known = _document(folder, strict=strict)
+        self.known = _document(folder)
         self.document = self.known.sections
         self.ours = self.known.ours
-        self.check = Checker(file=f"{folder}/{MARKER}", name=MARKER, strict=strict)
+        self.check = Checker(file=f"{folder}/{MARKER}", name=MARKER)
         self.survey = survey(folder, folders=_FOLDERS)
 
     def task(self) -> Task:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from termarena.core.errors import TaskError, TaskFormatError
 from termarena.tasks import harbor, simple, terminal_bench_1
+from termarena.tasks.checking import refuse_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_task", "load_marked", "load_task", "marker_of"]
 
-_LOADERS: dict[str, Callable[..., Task]] = {
+_LOADERS: dict[str, Callable[[str], Task]] = {
     harbor.MARKER: harbor.load_harbor,
     terminal_bench_1.MARKER: terminal_bench_1.load_terminal_bench_1,
     simple.MARKER: simple.load_simple,
@@ -40,8 +41,8 @@ def load_task(folder: Path | str, *, strict: bool = False) -> Task:
     """Load the task in this folder.
 
     Raises TaskFormatError, naming file, field, found and expected, for whatever does not fit its format; with
-    `strict`, also for everything that otherwise becomes a finding. Nothing else is raised for any
-    content of the folder.
+    `strict`, LooseTask with everything that otherwise becomes a finding. Nothing else is raised for any content of the
+    folder.
     """
     path = os.path.abspath(folder)  # noqa: PTH100 - keeps links, and a Path costs more than the TOML parser
     marker = marker_of(path)
@@ -54,13 +55,16 @@ def load_task(folder: Path | str, *, strict: bool = False) -> Task:
 def load_marked(path: str, marker: str, *, strict: bool) -> Task:
     """`load_task` for an absolute path whose marker is known."""
     try:
-        return _LOADERS[marker](path, strict=strict)
+        task = _LOADERS[marker](path)
     except TaskError:
         raise
     except OSError as error:
         raise TaskFormatError(
             error.filename or path, found=f"an unreadable file ({error.strerror})", expected="a readable one"
         ) from error
+    if strict:
+        refuse_warnings(task.findings, lambda name: f"{path}/{name}")
+    return task
 
 
 def _nested_tasks(path: str) -> str | None:

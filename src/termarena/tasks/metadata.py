@@ -44,7 +44,8 @@ def conventional(check: Checker, table: Mapping[str, Any], **known: Any) -> Meta
         if understood is None:
             extra[name] = value
             if read and field not in fields:
-                check.note("odd-metadata", f"metadata.{name} is {value!r:.60}, which is not what other tasks put there")
+                told = f"metadata.{name} is {value!r:.60}, which is not what other tasks put there"
+                check.note("odd-metadata", told, field=f"metadata.{name}")
         else:
             fields[field] = understood
     if not known.get("authors") and isinstance(extra.get("author_name"), str):

@@ -93,6 +93,8 @@ class Finding(Frozen):
     file: str
     """Path relative to the task's folder."""
     message: str
+    field: str | None = None
+    """A dotted path in the file, where one field of it is meant."""
     line: int | None = None
     hint: str | None = None
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, PositiveFloat
 
 from termarena.core.errors import TaskFormatError
-from termarena.tasks.checking import Checker, shown
+from termarena.tasks.checking import Checker, known_names, refuse_warnings, shown
 from termarena.tasks.documents import parse_json, read_text
 from termarena.tasks.files import NOT_CONTENT, FileTree, TreeFile, scan
 from termarena.tasks.frozen import FrozenDict
@@ -97,10 +97,10 @@ class SimpleTask(Frozen):
     metadata: FreeTable = Field(default_factory=FrozenDict)
 
 
-def load_simple(folder: str, *, strict: bool = False) -> Task:
+def load_simple(folder: str) -> Task:
     """Load one folder; the rules are those of `load_task`. A script's file wins over the same script in
     `metadata.json`."""
-    check = Checker(file=f"{folder}/{MARKER}", name=MARKER, strict=strict)
+    check = Checker(file=f"{folder}/{MARKER}", name=MARKER)
     table = _table(check, parse_json(read_text(check.file, boundary=folder), file=check.file))
     for field, name in _SCRIPT_FILES.items():
         if os.path.lexists(f"{folder}/{name}"):
@@ -118,8 +118,15 @@ def load_collection(file: str, *, strict: bool = False) -> list[Callable[[], Tas
         raise TaskFormatError(file, found=shown(value), expected="a list of tasks, or a table with a list called tasks")
 
     def loader(number: int, entry: object) -> Callable[[], Task]:
-        check = Checker(file=f"{file}[{number}]", name=COLLECTION, strict=strict)
-        return lambda: _task(check, _table(check, entry), path=file, default_id=None, extras=FileTree())
+        check = Checker(file=f"{file}[{number}]", name=COLLECTION)
+
+        def load() -> Task:
+            task = _task(check, _table(check, entry), path=file, default_id=None, extras=FileTree())
+            if strict:
+                refuse_warnings(task.findings, lambda _: check.file)
+            return task
+
+        return load
 
     return [loader(number, entry) for number, entry in enumerate(entries)]
 
@@ -127,8 +134,9 @@ def load_collection(file: str, *, strict: bool = False) -> list[Callable[[], Tas
 def _table(check: Checker, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TaskFormatError(check.file, found=shown(value), expected="a JSON object")
-    # A null is how this format spells "not given".
-    return {name: item for name, item in value.items() if item is not None}
+    # A null is how this format spells "not given"; an unknown field is kept whatever it holds.
+    known = known_names(SimpleTask)
+    return {name: item for name, item in value.items() if item is not None or name not in known}
 
 
 def _task(check: Checker, table: dict[str, Any], *, path: str, default_id: str | None, extras: FileTree) -> Task:
@@ -147,6 +155,7 @@ def _task(check: Checker, table: dict[str, Any], *, path: str, default_id: str |
             "unknown-category",
             f"category {document.category!r} is not one of the format's"
             + (f"; did you mean {near[0]}?" if near else ""),
+            field="category",
         )
     return Task(
         id=name,

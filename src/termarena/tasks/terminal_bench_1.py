@@ -64,9 +64,9 @@ class TaskYaml(Frozen):
     junior_time_estimate_min: Annotated[float, Field(ge=0)] | None = None
 
 
-def load_terminal_bench_1(folder: str, *, strict: bool = False) -> Task:
+def load_terminal_bench_1(folder: str) -> Task:
     """Load one folder; the rules are those of `load_task`."""
-    check = Checker(file=f"{folder}/{MARKER}", name=MARKER, strict=strict)
+    check = Checker(file=f"{folder}/{MARKER}", name=MARKER)
     document = check.check(TaskYaml, parse_yaml(read_text(check.file, boundary=folder), file=check.file))
     everything = scan(folder, boundary=folder, skip=NOT_CONTENT)
     environment = _environment(folder, everything, check)
@@ -144,7 +144,7 @@ def _composition(folder: str, everything: FileTree, check: Checker) -> Compositi
             "missing-compose", "there is no docker-compose.yaml; `tb` refuses that, here the Dockerfile is enough"
         )
         return None
-    inner = Checker(file=f"{folder}/{_COMPOSE}", name=_COMPOSE, strict=check.strict)
+    inner = Checker(file=f"{folder}/{_COMPOSE}", name=_COMPOSE)
     composition = canonical_composition(inner, parse_yaml(read_text(inner.file, boundary=folder), file=inner.file))
     check.findings += inner.findings
     return composition

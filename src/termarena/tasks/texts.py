@@ -19,13 +19,15 @@ def without_canary(text: str) -> str:
     Canaries are data-provenance marks at the top of a file; Harbor hides them from the agent, and so do we. What is
     returned begins with none, so that a task written and loaded again reads the same.
     """
+    if not _is_canary(text.partition("\n")[0]):
+        return text.lstrip(_MARK)
     lines = text.split("\n")
     start = 0
     while start < len(lines) and _is_canary(lines[start]):
         start += 1
         while start < len(lines) and not lines[start].strip():
             start += 1
-    return ("\n".join(lines[start:]) if start else text).lstrip(_MARK)
+    return "\n".join(lines[start:]).lstrip(_MARK)
 
 
 def _is_canary(line: str) -> bool:
@@ -54,13 +56,12 @@ def instruction_of(file: str, *, boundary: str) -> str:
 def keystrokes_of(file: str, *, boundary: str, check: Checker | None = None) -> tuple[Keystrokes, ...]:
     """A Terminal-Bench 1 `solution.yaml`: a list of commands to be typed.
 
-    Findings go to `check`, whose strictness also holds here; unknown fields need no other place, since the file itself
-    is kept.
+    Findings go to `check`; unknown fields need no other place, since the file itself is kept.
     """
     entries = parse_yaml(read_text(file, boundary=boundary), file=file)
     if not isinstance(entries, list) or not entries:
         raise TaskFormatError(file, found=shown(entries), expected="a list of commands to type")
-    inner = Checker(file=file, name=file.removeprefix(f"{boundary}/"), strict=check is not None and check.strict)
+    inner = Checker(file=file, name=file.removeprefix(f"{boundary}/"))
     typed = tuple(inner.check(Keystrokes, entry, prefix=str(number)) for number, entry in enumerate(entries))
     if check is not None:
         check.findings += inner.findings

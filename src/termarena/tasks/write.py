@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,22 @@ import tomli_w
 from termarena.core.errors import TaskError, UsageError
 from termarena.tasks.adapters import SUITE, adapter
 from termarena.tasks.files import FileTree, TreeFile
-from termarena.tasks.harbor import load_harbor
-from termarena.tasks.model import AgentPhase, Environment, Frozen, Grading, NetworkPolicy, Solution, Step, Task, Tests
+from termarena.tasks.harbor import MARKER, load_harbor
+from termarena.tasks.model import (
+    AgentPhase,
+    Environment,
+    Finding,
+    Frozen,
+    Grading,
+    NetworkPolicy,
+    Solution,
+    Step,
+    Task,
+    Tests,
+)
 from termarena.tasks.terminal_bench_1 import KEYSTROKES
 
-__all__ = ["folder_name", "write_harbor"]
+__all__ = ["folder_name", "lost_in_writing", "write_harbor"]
 
 _PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
@@ -66,9 +77,31 @@ def write_harbor(task: Task, parent: Path, *, overwrite: bool = False) -> Path:
     return place
 
 
+def lost_in_writing(task: Task) -> tuple[Finding, ...]:
+    """A finding for each null in free-form metadata and unknown fields: the written folder will not have it."""
+    places = [*_nulls(task.metadata.extra, "metadata"), *_nulls(task.unknown, "")]
+    hint = "TOML has no null: write another value, or leave it out"
+    return tuple(
+        Finding(rule="lost-null", severity="warning", file=MARKER, message=f"{at} is null", field=at, hint=hint)
+        for at in places
+    )
+
+
+def _nulls(value: object, place: str) -> Iterator[str]:
+    """The dotted path of every null."""
+    if value is None:
+        yield place
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _nulls(item, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            yield from _nulls(item, f"{place}.{number}")
+
+
 def _tree_of(task: Task) -> FileTree:
     document = tomli_w.dumps(_document(task), multiline_strings=True)
-    files = [TreeFile.inline("task.toml", document.encode()), *task.extras, *task.trajectory]
+    files = [TreeFile.inline(MARKER, document.encode()), *task.extras, *task.trajectory]
     files += _below("environment", task.environment.context)
     if not task.steps:
         files.append(TreeFile.inline("instruction.md", task.instruction.encode()))

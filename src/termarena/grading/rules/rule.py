@@ -50,6 +50,8 @@ class Evidence:
 
     contents: Mapping[str, bytes] = field(default_factory=dict)
     """Suspicious files, by path, whole; larger ones than 64 KiB only where they stand for programs."""
+    unread: frozenset[str] = frozenset()
+    """Those that are there and were not read: larger, or too many. What they hold is for whoever put them there."""
     packaged: frozenset[str] = frozenset()
     """Canonical paths that a package manager has put there, and that hold what its records say."""
     has_opaque_packages: bool = False
@@ -74,6 +76,10 @@ class Scene:
         """A changed file's content; None where it is not known."""
         content = self.evidence.contents.get(path)
         return None if content is None else content.decode("utf-8", "replace")
+
+    def is_unread(self, path: str) -> bool:
+        """Whether a file is there that was too large, or one of too many, to be looked at."""
+        return path in self.evidence.unread
 
     def is_packaged(self, path: str) -> bool:
         """Whether a package manager put the file there as it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import struct
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from termarena.core.errors import EngineError, UsageError
 __all__ = ["Address", "Dialled", "dial", "find_address", "parse_address", "tls_context"]
 
 CONNECT_TIMEOUT_S: Final = 20.0
+END_TIMEOUT_S: Final = 5.0
+KEEPALIVE_S: Final = 30
+"""After so much silence a far engine's machine is asked for a sign of life, as Docker's own client does."""
 PLAIN_PORT: Final = 2375
 TLS_PORT: Final = 2376
 ADVICE: Final = "start a Docker or Podman engine and see that you may use it: termarena doctor --docker"
@@ -95,7 +99,11 @@ class Dialled:
         self.socket.close()
         if self.process is not None:
             self.process.terminate()
-            self.process.wait()
+            try:
+                self.process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
         if self.complaints is not None:
             self.complaints.close()
 
@@ -106,9 +114,11 @@ def dial(address: Address) -> Dialled:
         if address.scheme == "ssh":
             return _dial_ssh(address)
         if address.scheme != "unix":
-            return Dialled(socket.create_connection((address.host, address.port), timeout=CONNECT_TIMEOUT_S))
+            return Dialled(_dial_tcp(address))
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            # An engine that accepts nothing any more fills its queue, and then a connection waits.
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(CONNECT_TIMEOUT_S), 0))
             opened.connect(address.host)
         except BaseException:
             opened.close()
@@ -116,6 +126,14 @@ def dial(address: Address) -> Dialled:
         return Dialled(opened)
     except OSError as error:
         raise EngineError(str(address), error.strerror or str(error), hint=ADVICE) from error
+
+
+def _dial_tcp(address: Address) -> socket.socket:
+    opened = socket.create_connection((address.host, address.port), timeout=CONNECT_TIMEOUT_S)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S // 3)
+    return opened
 
 
 def _dial_ssh(address: Address) -> Dialled:

@@ -161,11 +161,16 @@ async def in_thread(body: Body, consume: Callable[[int], T]) -> T:
     reading, writing = os.pipe()
     loop = asyncio.get_running_loop()
     consuming = loop.run_in_executor(None, consume, reading)
+    passing: asyncio.Future[None] | None = None
     try:
         with contextlib.suppress(BrokenPipeError):
             while not consuming.done() and (piece := await body.read()):
-                await asyncio.to_thread(_write_all, writing, piece)
+                passing = loop.run_in_executor(None, _write_all, writing, piece)
+                await asyncio.shield(passing)
     finally:
+        # A thread that still writes when this is cancelled must not meet another file under the old number.
+        if passing is not None:
+            await asyncio.gather(passing, return_exceptions=True)
         os.close(writing)
         await asyncio.wait({consuming})
     return consuming.result()

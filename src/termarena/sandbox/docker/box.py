@@ -24,6 +24,7 @@ from termarena.sandbox.contract import (
 )
 from termarena.sandbox.docker import labels, users
 from termarena.sandbox.docker.changes import Rows, compare, parse_rows
+from termarena.sandbox.docker.client import LONG_S
 from termarena.sandbox.docker.execs import Order
 from termarena.sandbox.docker.files import Files
 from termarena.sandbox.docker.pty import DockerPty
@@ -204,9 +205,10 @@ class DockerSandbox:
         await self.container.freeze()
 
     async def thaw(self) -> None:
-        """See the contract."""
+        """See the contract; what a seal holds stays held."""
         self._check_alive()
-        await self.container.thaw()
+        if not self._is_sealed:
+            await self.container.thaw()
 
     async def usage(self) -> Usage:
         """See the contract; of several services, the main one's."""
@@ -287,7 +289,8 @@ class DockerSandbox:
         try:
             # It outlives the sandbox, and must not go with what carries the sandbox's own label.
             config = {"Labels": {labels.SANDBOX: f"{self._id}.snapshot"}}
-            await self.container.engine.call("POST", "/commit", query=query, json=config)
+            async with self.container.pauses.alone():
+                await self.container.engine.call("POST", "/commit", query=query, json=config, patience_s=LONG_S)
         except EngineError as error:
             raise SandboxBroken(self._id, f"its state could not be kept: {error.problem}") from error
         origin = self._origin

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from termarena.core.errors import BuildError, EngineError, ImageError
 from termarena.sandbox.docker.archives import Packing, from_thread, pack
 from termarena.sandbox.docker.blame import Failure, blame_for_build
-from termarena.sandbox.docker.client import Request
+from termarena.sandbox.docker.client import LONG_S, Request
 from termarena.sandbox.docker.ignore import Ignored
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ async def build_image(
         pack(context, out, packing)
 
     log = _Log(str(context / recipe.dockerfile), on_log)
-    await log.follow(engine, Request("POST", "/build", query, body=from_thread(produce)))
+    await log.follow(engine, Request("POST", "/build", query, body=from_thread(produce), patience_s=LONG_S))
     return Built(name, was_there=False)
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Census", "Group", "InnerCensus", "LocalCensus"]
 
-KILL_TIMEOUT_S: Final = 20.0
+KILL_TIMEOUT_S: Final = 60.0
 """How long processes may take to be gone before their sandbox counts as broken: some give back much memory first."""
-HALT_TIMEOUT_S: Final = 5.0
+HALT_TIMEOUT_S: Final = 15.0
 LOOK_AGAIN_MS: Final = 50
 UNKILLED: Final = "its processes could not be ended"
 
@@ -55,6 +55,9 @@ class Census(Protocol):
 
     async def kill(self, group: Group) -> int:
         """End them at once, however they fork; how many there were. Raises `SandboxBroken` when one may be left."""
+
+    async def condemn(self, group: Group) -> None:
+        """Of a frozen container: see to it that they do not run again, where that can be done from outside."""
 
 
 def _keeper(seen: list[Seen]) -> int:
@@ -124,6 +127,8 @@ class LocalCensus:
         while time.monotonic() < give_up:
             sighting = self._local.look(known)
             if self._has_keeper and not _keeper(sighting.seen):
+                if self._local.is_ending():
+                    return [], True
                 continue
             members = _members(_without_own(sighting.seen, has_keeper=self._has_keeper), group)
             fresh = [one for one in members if one.host_pid not in stopped]
@@ -147,6 +152,12 @@ class LocalCensus:
             for pid in stopped[:1]:
                 wait_for_end(pid, timeout_ms=LOOK_AGAIN_MS)
         raise SandboxBroken(self._box, UNKILLED)
+
+    async def condemn(self, group: Group) -> None:
+        """See `Census`: with cgroups of version 1 a signal waits for the thaw."""
+        seen = await asyncio.to_thread(self._local.processes)
+        members = _members(_without_own(seen, has_keeper=self._has_keeper), group)
+        strike([one.host_pid for one in members], signal.SIGKILL)
 
 
 class InnerCensus:
@@ -208,6 +219,9 @@ class InnerCensus:
                 if are_all:
                     return total
         raise SandboxBroken(self._box, UNKILLED)
+
+    async def condemn(self, group: Group) -> None:
+        """See `Census`: no shell runs in it."""
 
 
 def _parse(record: bytes) -> Seen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -12,17 +13,19 @@ from urllib.parse import quote, urlencode
 
 from termarena.core.errors import EngineError
 from termarena.sandbox.docker.address import ADVICE
-from termarena.sandbox.docker.streams import Stream, connect
+from termarena.sandbox.docker.streams import PATIENCE_S, Stream, connect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Mapping
 
     from termarena.sandbox.docker.address import Address
 
-__all__ = ["Answer", "Body", "Engine", "Request"]
+__all__ = ["LONG_S", "Answer", "Body", "Engine", "Request"]
 
 API: Final = "/v1.40"
 """Docker 19.03 and Podman 4 speak it, and every later engine still does."""
+LONG_S: Final = 3600.0
+"""The patience for what an engine does without a word: a step of a build, an archive of a container's changes."""
 IDLE_KEPT: Final = 16
 NO_CONTENT: Final = (204, 304)
 UPGRADED: Final = 101
@@ -40,6 +43,8 @@ class Request:
     body: bytes | AsyncIterable[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     api: str = API
+    patience_s: float | None = PATIENCE_S
+    """How long the engine may be silent, or take nothing, before it counts as broken; None: for ever."""
 
     def head(self) -> bytes:
         """The request line and headers."""
@@ -92,9 +97,10 @@ class Answer:
 class Body:
     """The answer to a request, its content still to be read."""
 
-    def __init__(self, status: int, headers: dict[str, str], stream: Stream, *, has_content: bool) -> None:
-        """Reads the rest of the answer from the stream."""
+    def __init__(self, status: int, headers: dict[str, str], stream: Stream, *, has_content: bool, engine: str) -> None:
+        """Reads the rest of the answer from the stream; `engine` is the address, for errors."""
         self.status = status
+        self._engine = engine
         self.headers = headers
         self.is_finished = not has_content
         self._stream = stream
@@ -112,11 +118,15 @@ class Body:
         return self.is_finished and has_end and self.headers.get("connection", "").lower() != "close"
 
     async def read(self) -> bytes:
-        """Some of the content; none at the end. Raises `OSError` where it breaks off."""
+        """Some of the content; none at the end. Raises `EngineError` where it breaks off."""
         if self.is_finished:
             return b""
-        if self._is_chunked:
-            return await self._read_chunk()
+        try:
+            return await (self._read_chunk() if self._is_chunked else self._read_plain())
+        except (OSError, ValueError) as error:
+            raise _broken(self._engine, error) from error
+
+    async def _read_plain(self) -> bytes:
         content = await self._stream.up_to(self._left if self._left is not None else 1 << 30)
         if self._left is None:
             self.is_finished = not content
@@ -183,10 +193,7 @@ class Engine:
     async def call(self, method: str, path: str, **rest: Any) -> Answer:  # noqa: ANN401 - the fields of Request
         """Ask and take the whole answer. Raises `EngineError`, with the status where the engine refused."""
         async with self.open(Request(method, path, **rest)) as body:
-            try:
-                return Answer(body.status, body.headers, await body.all())
-            except (OSError, ValueError) as error:
-                raise self._broken(error) from error
+            return Answer(body.status, body.headers, await body.all())
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Body]:
@@ -204,6 +211,8 @@ class Engine:
         """Ask for a connection of one's own, as attach and exec have it; raises `EngineError`."""
         stream, body = await self._ask(request)
         if body.status == UPGRADED or "raw-stream" in body.headers.get("content-type", ""):
+            # A command may be silent for as long as it runs.
+            stream.patience_s = None
             return stream
         await stream.close()
         raise EngineError(str(self.address), f"no stream came of {request.path}", status=body.status)
@@ -220,8 +229,10 @@ class Engine:
             return stream, await self._checked(stream, body)
         except BaseException as error:
             await asyncio.shield(stream.close())
+            if isinstance(error, _SourceError):
+                raise error.problem from None
             if isinstance(error, OSError | ValueError) and not isinstance(error, EngineError):
-                raise self._broken(error) from error
+                raise _broken(str(self.address), error) from error
             raise
 
     async def _checked(self, stream: Stream, body: Body | None) -> Body:
@@ -232,26 +243,26 @@ class Engine:
             raise EngineError(str(self.address), _problem(await body.all()), status=body.status)
         return body
 
-    def _broken(self, error: Exception) -> EngineError:
-        return EngineError(str(self.address), str(error) or type(error).__name__, hint=ADVICE)
-
     async def _exchange(self, stream: Stream, request: Request) -> Body | None:
-        """Send and read the head of the answer; None when the connection was closed instead."""
+        """Send and read the head of the answer; None when the connection was closed instead. Raises `TimeoutError`."""
+        stream.patience_s = PATIENCE_S if request.patience_s is None else request.patience_s
         # An engine that refuses early closes its ear, but says why.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(ConnectionError):
             await _send(stream, request)
         head = b"HTTP/1.1 100"
         while head.startswith(b"HTTP/1.1 100"):
             try:
                 head = await stream.until(b"\r\n\r\n")
-            except OSError:
+            except ConnectionError:
                 return None
+        stream.patience_s = request.patience_s
         if not head:
             return None
         status_line, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines) if name}
         status = int(status_line.split(" ", 2)[1])
-        return Body(status, headers, stream, has_content=request.method != "HEAD" and status not in NO_CONTENT)
+        has_content = request.method != "HEAD" and status not in NO_CONTENT
+        return Body(status, headers, stream, has_content=has_content, engine=str(self.address))
 
 
 def _is_used_up(request: Request) -> bool:
@@ -265,10 +276,37 @@ async def _send(stream: Stream, request: Request) -> None:
         return
     await stream.send(request.head())
     if request.body is not None and not isinstance(request.body, bytes):
-        async for part in request.body:
-            if part:
-                await stream.send(b"%x\r\n%b\r\n" % (len(part), part))
+        async with contextlib.aclosing(_source(request.body)) as parts:
+            async for part in parts:
+                if part:
+                    await stream.send(b"%x\r\n%b\r\n" % (len(part), part))
     await stream.send(b"0\r\n\r\n")
+
+
+class _SourceError(Exception):
+    """What a request's content comes from failed, not the connection: the engine would wait for the rest for ever."""
+
+    def __init__(self, problem: OSError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+async def _source(parts: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    try:
+        async for part in parts:
+            yield part
+    except OSError as error:
+        raise _SourceError(error) from error
+    finally:
+        # A thread may stand behind it that waits until someone takes what it writes.
+        if isinstance(parts, AsyncGenerator):
+            await parts.aclose()
+
+
+def _broken(engine: str, error: Exception) -> EngineError:
+    if isinstance(error, EngineError):
+        return error
+    return EngineError(engine, str(error) or type(error).__name__, hint=ADVICE)
 
 
 def _problem(content: bytes) -> str:

@@ -35,7 +35,7 @@ from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.images import inspect_image
 from termarena.sandbox.docker.pinning import load_composition
 from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, restore
-from termarena.sandbox.docker.sweeping import remove_with
+from termarena.sandbox.docker.sweeping import remove_all_with
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -51,6 +51,9 @@ __all__ = ["ComposeSandbox", "composed"]
 UP_TIMEOUT_S: Final = 900.0
 """Images may have to be pulled and built."""
 HEALTHY_TIMEOUT_S: Final = 180.0
+ASK_AGAIN_S: Final = 5.0
+"""How long an event of health is waited for before the engine is asked: it may have been lost."""
+ASK_TIMEOUT_S: Final = 30.0
 TAIL_CHARACTERS: Final = 4000
 STEP: Final = re.compile(r"Step \d+/\d+ : .*")
 
@@ -110,8 +113,7 @@ class ComposeSandbox(DockerSandbox):
 
 
 async def _remove(address: Address, sandbox_id: str) -> None:
-    while await asyncio.to_thread(remove_with, address, f"{labels.SANDBOX}={sandbox_id}"):
-        pass
+    await asyncio.to_thread(remove_all_with, address, f"{labels.SANDBOX}={sandbox_id}")
 
 
 def _unwrapped(content: bytes) -> bytes:
@@ -124,8 +126,14 @@ def _unwrapped(content: bytes) -> bytes:
     return bytes(out)
 
 
-async def _program(env: Mapping[str, str]) -> list[str]:
-    """The command that is Compose here; raises `CapabilityMissing`."""
+async def _program(driver: DockerDriver, env: Mapping[str, str]) -> list[str]:
+    """The command that is Compose here, looked for once; raises `CapabilityMissing`."""
+    if not driver.compose_words:
+        driver.compose_words = await _find_program(env)
+    return driver.compose_words
+
+
+async def _find_program(env: Mapping[str, str]) -> list[str]:
     if shutil.which("docker") is not None:
         process = await asyncio.create_subprocess_exec(
             "docker",
@@ -135,7 +143,14 @@ async def _program(env: Mapping[str, str]) -> list[str]:
             stderr=asyncio.subprocess.DEVNULL,
             env=env,
         )
-        if await process.wait() == 0:
+        try:
+            async with asyncio.timeout(ASK_TIMEOUT_S):
+                has_plugin = await process.wait() == 0
+        except TimeoutError:
+            has_plugin = False
+            process.kill()
+            await process.wait()
+        if has_plugin:
             return ["docker", "compose"]
     if shutil.which("docker-compose") is not None:
         return ["docker-compose"]
@@ -164,13 +179,11 @@ async def composed(
     sandbox_id = f"ta-{secrets.token_hex(6)}"
     tags = driver.new_labels(sandbox_id, root)
     try:
-        await _up(driver.address, spec, root, tags, await _image_of(driver, hub, root, tags, snapshot))
+        await _up(driver, spec, root, tags, await _image_of(driver, hub, root, tags, snapshot))
         box = await _gather(driver, hub, spec, root, tags)
         try:
-            await asyncio.wait_for(_until_healthy(box), HEALTHY_TIMEOUT_S)
+            await _await_health(box)
             yield box
-        except TimeoutError as error:
-            raise SandboxStartError("a service did not become healthy in time", hint="see its healthcheck") from error
         finally:
             await asyncio.shield(box.stop())
     finally:
@@ -194,11 +207,11 @@ async def _image_of(
     return (await restore(hub.engine, snapshot, base, address=driver.address, labels=own)).image
 
 
-async def _up(address: Address, spec: SandboxSpec, root: Root, tags: dict[str, str], image: str | None) -> None:
+async def _up(driver: DockerDriver, spec: SandboxSpec, root: Root, tags: dict[str, str], image: str | None) -> None:
     path = Path(str(root.path))
     document = rewrite(load_composition(path), spec, service=root.service, tags=tags, source=str(path), image=image)
-    env = _environment(address, spec)
-    program = await _program(env)
+    env = _environment(driver.address, spec)
+    program = await _program(driver, env)
     with tempfile.TemporaryDirectory(prefix="termarena-compose-") as folder:
         file = Path(folder) / "compose.yaml"
         file.write_text(yaml.safe_dump(document, sort_keys=True))
@@ -219,10 +232,12 @@ async def _run(command: list[str], env: Mapping[str, str], source: str) -> None:
     )
     try:
         said, _ = await asyncio.wait_for(process.communicate(), UP_TIMEOUT_S)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await asyncio.shield(process.wait())
+        if isinstance(error, TimeoutError):
+            raise SandboxStartError(f"{source}: the services did not start within {UP_TIMEOUT_S:g} s") from error
         raise
     if process.returncode != 0:
         raise _up_error(source, said.decode(errors="replace"))
@@ -272,6 +287,13 @@ async def _gather(
     return main
 
 
+async def _await_health(main: ComposeSandbox) -> None:
+    try:
+        await asyncio.wait_for(_until_healthy(main), HEALTHY_TIMEOUT_S)
+    except TimeoutError as error:
+        raise SandboxStartError("a service did not become healthy in time", hint="see its healthcheck") from error
+
+
 async def _until_healthy(main: ComposeSandbox) -> None:
     """Wait until every service with a healthcheck has passed it; raises `SandboxStartError`."""
     for name, box in [("", main), *((name, main.service(name)) for name in main.services)]:
@@ -285,4 +307,5 @@ async def _until_healthy(main: ComposeSandbox) -> None:
             if health == "unhealthy" or not told["State"]["Running"]:
                 tail = (await main.logs(name)).decode(errors="replace")[-TAIL_CHARACTERS:] if name else ""
                 raise SandboxStartError(f"the service {name or 'main'} is {health}", hint=tail or "see its healthcheck")
-            await container.health_word.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(container.health_word.wait(), ASK_AGAIN_S)

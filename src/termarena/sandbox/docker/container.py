@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
+import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,13 +13,16 @@ from termarena.sandbox.contract import Usage
 from termarena.sandbox.docker.census import Everyone, InnerCensus, LocalCensus
 from termarena.sandbox.docker.execs import Commands
 from termarena.sandbox.docker.files import Files
-from termarena.sandbox.docker.local import Seen, find_local, strike
+from termarena.sandbox.docker.local import Seen, find_local
 from termarena.sandbox.docker.near import NearFiles
 from termarena.sandbox.docker.overlay import find_overlay
+from termarena.sandbox.docker.pauses import Pauses
 from termarena.sandbox.docker.scripts import KEEPER
 
 if TYPE_CHECKING:
-    from termarena.sandbox.docker.census import Census
+    from contextlib import AbstractAsyncContextManager
+
+    from termarena.sandbox.docker.census import Census, Group
     from termarena.sandbox.docker.hub import Hub
     from termarena.sandbox.docker.local import Local
     from termarena.sandbox.docker.overlay import Overlay
@@ -32,6 +35,8 @@ GONE: Final = (404, 409)
 AT_ONCE_API: Final = "/v1.41"
 """Docker 20.10: the first that tells a container's use without measuring over a second."""
 REFUSED: Final = 400
+SETTLE_S: Final = 2.0
+LOOK_AGAIN_S: Final = 0.02
 PAUSE_TRIES: Final = 8
 """With cgroups of version 1 a container that forks without end can outrun an engine's attempt to freeze it."""
 ROOM: Final = 16
@@ -58,9 +63,11 @@ class Container:
         self.oom_word = asyncio.Event()
         self.health_word = asyncio.Event()
         self.commands = Commands(self)
-        self.files: Files = Files(self.engine, container_id, name)
+        self.pauses = Pauses(self.engine, container_id, name)
+        self.files: Files = Files(self.engine, container_id, name, pauses=self.pauses)
         self.census: Census = InnerCensus(name, self._run_inside, has_keeper=True)
-        self.is_frozen = False
+        self._thawed = asyncio.Event()
+        self._thawed.set()
         self._allow_local = allow_local
         self._has_layers = has_layers
         self._pids_limit = 0
@@ -87,7 +94,7 @@ class Container:
             self.census = LocalCensus(self.name, self.local, has_keeper=has_keeper)
             self.overlay = find_overlay(told) if self._has_layers else None
             if self.local.has_plain_ids:
-                self.files = NearFiles(self.engine, self.id, self.name, local=self.local)
+                self.files = NearFiles(self.engine, self.id, self.name, pauses=self.pauses, local=self.local)
         else:
             self.census = InnerCensus(self.name, self._run_inside, has_keeper=has_keeper)
 
@@ -127,6 +134,7 @@ class Container:
         """Remember why it ended; the first reason counts."""
         if not self.ended.done():
             self.ended.set_result(reason)
+            self._thawed.set()
 
     async def _run_inside(self, command: list[str], expected: bytes) -> bytes:
         try:
@@ -147,17 +155,33 @@ class Container:
         with contextlib.suppress(EngineError):
             await self.engine.call("POST", f"/containers/{self.id}/update", json={"PidsLimit": limit})
 
+    @property
+    def is_frozen(self) -> bool:
+        """From the moment on at which `freeze` was asked for."""
+        return not self._thawed.is_set()
+
+    async def until_thawed(self) -> None:
+        """Wait for as long as whoever froze it likes; its end counts too."""
+        await self._thawed.wait()
+
     async def freeze(self) -> None:
         """Pause it; raises `SandboxBroken`."""
         if self.is_frozen:
             return
-        self.is_frozen = True
+        self._thawed.clear()
+        try:
+            async with self.pauses.alone():
+                await self._pause()
+        except BaseException:
+            self._thawed.set()
+            raise
+
+    async def _pause(self) -> None:
         for left in reversed(range(PAUSE_TRIES)):
             try:
                 await self._ask_to("pause")
             except SandboxBroken:
                 if left == 0 or self.ended.done():
-                    self.is_frozen = False
                     raise
             else:
                 return
@@ -166,7 +190,30 @@ class Container:
         """Let it go on; raises `SandboxBroken`."""
         if self.is_frozen:
             await self._ask_to("unpause")
-            self.is_frozen = False
+            self._thawed.set()
+
+    async def terminate(self, group: Group) -> None:
+        """SIGTERM, once. Raises `SandboxBroken`."""
+        async with self._touching():
+            await self.census.terminate(group)
+
+    async def kill(self, group: Group) -> bool:
+        """End them; False while it is frozen: they are to be killed again after the thaw. Raises `SandboxBroken`."""
+        async with self._touching():
+            if self.is_frozen:
+                await self.census.condemn(group)
+                return False
+            try:
+                await self.census.kill(group)
+            except SandboxBroken:
+                if not self.is_frozen:
+                    raise
+                return False
+            return True
+
+    def _touching(self) -> AbstractAsyncContextManager[None]:
+        """While processes are signalled: no pause may come in between. A shell inside sees to that itself."""
+        return self.pauses.unpaused() if self.local is not None else contextlib.nullcontext()
 
     async def _ask_to(self, action: str) -> None:
         try:
@@ -178,7 +225,7 @@ class Container:
         """Its processes; from afar, those of a frozen container are numbered as the engine's machine does."""
         if self.is_frozen and self.local is None:
             seen = (await self._seen_by_engine())[self._own_processes :]
-            return [one for one in seen if one.state not in ("Z", "X")]
+            return [one for one in seen if one.is_living]
         return await self.census.living()
 
     async def _seen_by_engine(self) -> list[Seen]:
@@ -193,26 +240,42 @@ class Container:
     async def kill_all(self) -> int:
         """End every process; a frozen one does not run again before that. How many there were."""
         if not self.is_frozen:
-            return await self.census.kill(Everyone())
+            async with self._touching():
+                return await self.census.kill(Everyone())
         if self.local is None:
             await self.thaw()
             return await self.census.kill(Everyone())
-        # The engine's freezer may be one in which a signal waits for the end of the frost.
-        frozen = [one.host_pid for one in await self.census.living()]
-        strike(frozen, signal.SIGKILL)
+        frozen = len(await self.census.living())
+        await self.census.condemn(Everyone())
         await self.thaw()
-        await self.census.kill(Everyone())
-        return len(frozen)
+        async with self._touching():
+            await self.census.kill(Everyone())
+        return frozen
 
     async def quiet(self) -> None:
         """Every other process has been ended: hold one that is not our idle command, since it would end the container.
 
         Such is the process of an image's entrypoint, or of a compose service, that does its own work.
         """
+        if not await self._is_idle():
+            await self.freeze()
+
+    async def _is_idle(self) -> bool:
+        """Whether its first process is our idle command."""
         seen = self.local.processes() if self.local is not None else await self._seen_by_engine()
         own = seen[1 : self._own_processes]
-        if any(KEEPER not in " ".join(one.argv) for one in own):
-            await self.freeze()
+        return bool(own) and all(" ".join(one.argv) == f"/bin/sh -c {KEEPER}" for one in own)
+
+    async def settle(self) -> None:
+        """Wait until the image's entrypoint has come to our idle command; not long, since it may never want to.
+
+        Raises `SandboxBroken` when the container ends instead.
+        """
+        give_up = time.monotonic() + SETTLE_S
+        while time.monotonic() < give_up and not await self._is_idle():
+            await asyncio.wait({self.ended}, timeout=LOOK_AGAIN_S)
+            if self.ended.done():
+                raise SandboxBroken(self.name, self.ended.result())
 
     async def usage(self) -> Usage:
         """What it has used; of one that has ended, what was known last."""
@@ -248,6 +311,8 @@ class Container:
         self.end("it has been stopped")
         try:
             await asyncio.wait_for(self._remove(), STOP_TIMEOUT_S)
+        except TimeoutError as error:
+            raise SandboxBroken(self.name, f"could not be removed within {STOP_TIMEOUT_S:g} s") from error
         finally:
             self.hub.forget(self.id)
             await self.commands.close()

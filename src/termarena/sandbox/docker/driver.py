@@ -28,7 +28,7 @@ from termarena.sandbox.docker.pinning import own_user, pin_composition
 from termarena.sandbox.docker.reaper import Reaper
 from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
 from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, SavedSnapshot, load_snapshot, restore
-from termarena.sandbox.docker.sweeping import containers_with, remove_with
+from termarena.sandbox.docker.sweeping import containers_with, remove_all_with
 from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import Root, SandboxSpec
 from termarena.sandbox.state import default_home
@@ -75,6 +75,7 @@ class DockerDriver:
         self._hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
         self._opening: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         self._abilities: abilities.Abilities | None = None
+        self.compose_words: list[str] = []
 
     @property
     def name(self) -> str:
@@ -116,8 +117,7 @@ class DockerDriver:
         if self._reaper is None:
             return
         own = f"{labels.HARNESS}={self._harness.id}"
-        while await asyncio.to_thread(remove_with, self.address, own):
-            pass
+        await asyncio.to_thread(remove_all_with, self.address, own)
         reaper, self._reaper = self._reaper, None
         await asyncio.to_thread(reaper.dismiss)
 
@@ -143,8 +143,7 @@ class DockerDriver:
         dead = {row["Labels"][labels.HARNESS] for row in self._ours() if not labels.is_harness_alive(row["Labels"])}
         count = sum(1 for record in self.list() if not record.is_alive)
         for harness in dead:
-            while remove_with(self.address, f"{labels.HARNESS}={harness}"):
-                pass
+            remove_all_with(self.address, f"{labels.HARNESS}={harness}")
         return count
 
     def load(self, path: Path) -> Snapshot:
@@ -294,6 +293,8 @@ class DockerDriver:
                 await container.fill(origin.layer)
             await hub.engine.call("POST", f"/containers/{made}/start")
             await container.attend()
+            if spec.runs_entrypoint:
+                await container.settle()
             if spec.workdir is not None:
                 who = await box.identity(None)
                 await container.files.make_folder(spec.workdir, owner=(who.uid, who.gid))

@@ -6,15 +6,14 @@ import asyncio
 import contextlib
 import itertools
 import os
-import signal
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import EngineError, NotFound, SandboxBroken, SandboxFileError
+from termarena.core.errors import EngineError, NotFound, SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox.contract import TIMEOUT_STATUS, ExecResult
 from termarena.sandbox.docker.client import Request
-from termarena.sandbox.docker.local import until_readable, wait_status
+from termarena.sandbox.docker.endings import Ending, Status
 from termarena.sandbox.docker.output import Channel, EndMark, Leftover, frames
 from termarena.sandbox.docker.scripts import GATE, coded_words, mark_bytes
 from termarena.sandbox.docker.users import ROOT
@@ -30,12 +29,17 @@ __all__ = ["Commands", "Order", "Running"]
 
 GRACE_S: Final = 0.5
 """Between SIGTERM and SIGKILL after a timeout."""
-BACKSTOP_S: Final = 15.0
-"""How long a killed command may take to be gone before the sandbox is given up."""
+KILL_AGAIN_S: Final = 3.0
+"""How long a killed command may take to be told as ended before it is killed again; engines take up to two seconds."""
+KILLS: Final = 20
+"""How often a command is killed before its sandbox is given up: its output may take a minute to end."""
+BEGIN_TIMEOUT_S: Final = 120.0
+"""For an engine to start a command; fifty at once took 7 s on two cores under a load of 20."""
+PLAIN_TIMEOUT_S: Final = 120.0
+"""For a shell of ours; to list 1,000 processes took it 14 s there."""
 OOM_WORD_S: Final = 0.5
 """How much later than a command's end an engine may tell that memory had run out."""
 KILLED: Final = 137
-SIGNALS: Final = range(129, 193)
 UPGRADE: Final = {"Connection": "Upgrade", "Upgrade": "tcp"}
 
 
@@ -87,38 +91,43 @@ class Commands:
 
     async def close(self) -> None:
         """Stop reading what daemons still write."""
-        for task in list(self._draining):
+        others = self._draining - {asyncio.current_task()}
+        for task in others:
             task.cancel()
-        await asyncio.gather(*self._draining, return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
 
     # Beginning.
 
     async def begin(self, order: Order, *, tty: bool) -> Running:
         """Start the gate and wait for its word.
 
-        Raises `SandboxFileError` for the folder, `NotFound` for the user, `SandboxBroken`.
+        Raises `SandboxFileError` for the folder, `NotFound` for the user, `SandboxFrozen`, `SandboxBroken`.
         """
-        number = next(self._numbers)
-        mark = mark_bytes(number)
+        async with self._container.pauses.unpaused():
+            if self._container.is_frozen:
+                raise SandboxFrozen(self._container.name)
+            try:
+                async with asyncio.timeout(BEGIN_TIMEOUT_S):
+                    return await self._begin(order, tty=tty)
+            except TimeoutError as error:
+                self._container.end("a command did not begin")
+                raise SandboxBroken(self._container.name, self._container.ended.result()) from error
+
+    async def _begin(self, order: Order, *, tty: bool) -> Running:
+        mark = mark_bytes(next(self._numbers))
         unset = " ".join(name for name in ("OLDPWD", "HOSTNAME") if name not in order.env) or "OLDPWD"
-        gate = [
-            "/bin/sh",
-            "-c",
-            GATE,
-            "sh",
-            str(mark >> 10),
-            order.cwd,
-            order.cwd_else,
-            unset,
-            *coded_words(order.argv),
-        ]
-        exec_id = await self._create(gate, order, tty=tty)
-        stream = await self._start(exec_id, tty=tty)
+        words = [str(mark >> 10), order.cwd, order.cwd_else, unset, *coded_words(order.argv)]
+        exec_id = await self._create(["/bin/sh", "-c", GATE, "sh", *words], order, tty=tty)
         try:
-            running = await self._hear(Running(exec_id, stream, 0, mark, time.monotonic()), order, tty=tty)
-            await self._find(running, tty=tty)
+            stream = await self._start(exec_id, tty=tty)
+            try:
+                running = await self._hear(Running(exec_id, stream, 0, mark, time.monotonic()), order, tty=tty)
+                await self._find(running, tty=tty)
+            except BaseException:
+                await asyncio.shield(stream.close())
+                raise
         except BaseException:
-            await asyncio.shield(stream.close())
+            self._container.exits.pop(exec_id, None)
             raise
         return running
 
@@ -241,20 +250,12 @@ class Commands:
     async def _to_the_end(
         self, running: Running, channels: dict[int, Channel], *, timeout_s: float | None
     ) -> tuple[Status, bool]:
-        ending = asyncio.create_task(self.ending(running, channels))
-        timed_out = False
+        ending = asyncio.create_task(Ending(self._container, running, channels).status())
         try:
             done, _ = await asyncio.wait({ending}, timeout=timeout_s)
             if not done:
-                timed_out = True
-                await self._container.census.terminate(running)
-                await asyncio.wait({ending}, timeout=GRACE_S)
-                await self._container.census.kill(running)
-                done, _ = await asyncio.wait({ending}, timeout=BACKSTOP_S)
-                if not done:
-                    await self._container.stop()
-                    raise SandboxBroken(self._container.name, "a killed command did not end")
-            return await ending, timed_out
+                await self._end_by_force(running, ending)
+            return await ending, not done
         except asyncio.CancelledError:
             await asyncio.shield(self.kill(running))
             raise
@@ -262,54 +263,46 @@ class Commands:
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)
 
-    async def kill(self, running: Running) -> None:
-        """End everything that a command started."""
-        with contextlib.suppress(SandboxBroken):
-            await self._container.census.kill(running)
+    async def _end_by_force(self, running: Running, ending: asyncio.Task[Status]) -> None:
+        """SIGTERM, and after the grace SIGKILL until the command has ended. Raises `SandboxBroken`."""
+        if not self._container.is_frozen:
+            with contextlib.suppress(SandboxBroken):
+                await self._container.terminate(running)
+            await asyncio.wait({ending}, timeout=GRACE_S)
+        for _ in range(KILLS):
+            await self.kill(running)
+            await self._until_thawed(ending)
+            if (await asyncio.wait({ending}, timeout=KILL_AGAIN_S))[0]:
+                return
+        raise await self._give_up("a killed command did not end")
 
-    async def ending(self, running: Running, channels: dict[int, Channel] | None) -> Status:
-        """How the command's own process ended, with all of its output read. Raises `SandboxBroken`."""
-        exit_told = self._container.exits[running.exec_id]
-        if running.pidfd >= 0:
-            await self._unless_ended(asyncio.ensure_future(until_readable(running.pidfd)))
-            if running.end_mark is not None:
-                await running.end_mark.write()
-            raw = await asyncio.to_thread(wait_status, running.pidfd)
-        else:
-            raw = None
-        if raw is None:
-            await self._unless_ended(exit_told)
-        if channels is not None:
-            read = asyncio.gather(*(channel.ended.wait() for channel in channels.values()))
-            await self._unless_ended(read)
-        status = Status.from_wait(raw) if raw is not None else Status.from_code(exit_told.result())
-        if status.signal == signal.SIGKILL:
-            await self._check_alive()
-        return status
-
-    async def _check_alive(self) -> None:
-        """A command killed with its whole container tells nothing: raise `SandboxBroken`."""
-        container = self._container
-        if container.local is not None:
-            is_ending = container.local.is_ending()
-        else:
-            told = await self._call("GET", f"/containers/{container.id}/json")
-            is_ending = not told["State"]["Running"]
-        if is_ending:
-            container.end("its container was killed")
-        if container.ended.done():
-            raise SandboxBroken(container.name, container.ended.result())
-
-    async def _unless_ended(self, awaited: asyncio.Future[Any]) -> None:
-        """Wait for something, or for the container's end."""
-        ended = self._container.ended
+    async def _until_thawed(self, ending: asyncio.Task[Status]) -> None:
+        """Only some kernels end a frozen process."""
+        thawed = asyncio.ensure_future(self._container.until_thawed())
         try:
-            await asyncio.wait({awaited, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if ended.done():
-                raise SandboxBroken(self._container.name, ended.result())
+            await asyncio.wait({ending, thawed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if not awaited.done() and awaited not in self._container.exits.values():
-                awaited.cancel()
+            thawed.cancel()
+
+    async def kill(self, running: Running) -> None:
+        """End everything that a command started, in a frozen sandbox when it thaws; if that fails, stop the sandbox."""
+        try:
+            if not await self._container.kill(running):
+                self.attend_to(self._kill_after_thaw(running))
+        except SandboxBroken as error:
+            await self._give_up(error.reason)
+
+    async def _kill_after_thaw(self, running: Running) -> None:
+        await self._container.until_thawed()
+        if not self._container.ended.done():
+            await self.kill(running)
+
+    async def _give_up(self, reason: str) -> SandboxBroken:
+        """Stop the container, which ends whatever still runs in it."""
+        with contextlib.suppress(SandboxBroken):
+            self._container.end(reason)
+            await self._container.stop()
+        return SandboxBroken(self._container.name, self._container.ended.result())
 
     async def _memory_killed(self, status: Status, before: int | None, words_before: int) -> bool:
         container = self._container
@@ -342,38 +335,30 @@ class Commands:
 
     async def plain(self, command: list[str]) -> bytes:
         """Run a command of ours as root, without a gate or a mark, and give its output. Raises `SandboxBroken`."""
+        async with self._container.pauses.unpaused():
+            try:
+                async with asyncio.timeout(PLAIN_TIMEOUT_S):
+                    return await self._plain(command)
+            except TimeoutError as error:
+                self._container.end("a shell of ours did not end")
+                raise SandboxBroken(self._container.name, self._container.ended.result()) from error
+
+    async def _plain(self, command: list[str]) -> bytes:
         exec_id = await self._create(command, Order((), ROOT, "/", "", {}), tty=False)
-        stream = await self._start(exec_id, tty=False)
         try:
-            await stream.finish_sending()
-            channels = {1: Channel(1 << 24), 2: Channel(1 << 16)}
-            await _collect(stream, channels)
-            said, complaint = channels[1].kept, channels[2].kept.first()
-            if said.total_bytes == 0 and b"OCI runtime" in complaint:
-                raise self._refusal(complaint.decode(errors="replace"))
-            return said.first()
+            stream = await self._start(exec_id, tty=False)
+            try:
+                await stream.finish_sending()
+                channels = {1: Channel(1 << 24), 2: Channel(1 << 16)}
+                await _collect(stream, channels)
+            finally:
+                await asyncio.shield(stream.close())
         finally:
             self._container.exits.pop(exec_id, None)
-            await asyncio.shield(stream.close())
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How a process ended."""
-
-    code: int
-    signal: int | None
-
-    @classmethod
-    def from_wait(cls, raw: int) -> Status:
-        """From what `wait` tells."""
-        code = os.waitstatus_to_exitcode(raw)
-        return cls(128 - code, -code) if code < 0 else cls(code, None)
-
-    @classmethod
-    def from_code(cls, code: int) -> Status:
-        """From an engine's number, in which an end by signal n looks like an exit with 128 + n."""
-        return cls(code, code - 128 if code in SIGNALS else None)
+        said, complaint = channels[1].kept, channels[2].kept.first()
+        if said.total_bytes == 0 and b"OCI runtime" in complaint:
+            raise self._refusal(complaint.decode(errors="replace"))
+        return said.first()
 
 
 async def _pieces(stream: Stream, *, tty: bool) -> AsyncIterator[bytes]:

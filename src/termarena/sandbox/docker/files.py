@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import errno
 import json
 import os
@@ -28,6 +27,7 @@ from termarena.sandbox.docker.archives import (
     pack,
 )
 from termarena.sandbox.docker.client import Request
+from termarena.sandbox.docker.pauses import Pauses
 from termarena.sandbox.namespace import trees
 from termarena.sandbox.namespace.inside import tar
 
@@ -86,11 +86,12 @@ def is_of_kernel(path: str) -> bool:
 class Files:
     """The files of one container, running or not."""
 
-    def __init__(self, engine: Engine, container: str, name: str) -> None:
-        """`name` is the sandbox's, for errors."""
+    def __init__(self, engine: Engine, container: str, name: str, *, pauses: Pauses | None = None) -> None:
+        """`name` is the sandbox's, for errors; a container that runs needs the `pauses` of its commands."""
         self._engine = engine
         self._container = container
         self._name = name
+        self._pauses = pauses or Pauses(engine, container, name)
 
     def _request(self, method: str, path: str, **rest: Any) -> Request:  # noqa: ANN401 - the fields of Request
         query = {"path": path, **rest.pop("query", {})}
@@ -223,26 +224,11 @@ class Files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
         await self.make_folder(target, owner=owner)
         packing = Packing(owner=owner)
-        async with self._frozen():
+        # An engine looks first and unpacks then: nothing may turn a folder into a link meanwhile. Where it cannot
+        # pause, what was planted stays within the container.
+        async with self._pauses.paused():
             await self.extract(target, from_thread(lambda out: pack(source, out, packing)), operation="put_tree")
         return TreeReport(packing.count, packing.size_bytes, tuple(packing.skipped))
-
-    @asynccontextmanager
-    async def _frozen(self) -> AsyncIterator[None]:
-        """Keep the container's processes from turning folders into links meanwhile.
-
-        An engine looks first and unpacks then. Where it cannot pause, what was planted stays within the container.
-        """
-        try:
-            await self._engine.call("POST", f"/containers/{self._container}/pause")
-        except EngineError:
-            yield
-            return
-        try:
-            yield
-        finally:
-            with contextlib.suppress(EngineError):
-                await asyncio.shield(self._engine.call("POST", f"/containers/{self._container}/unpause"))
 
     async def get_tree(self, source: str, target: Path, *, max_bytes: int) -> TreeReport:
         """See the contract."""

@@ -17,7 +17,7 @@ from termarena.core.errors import EngineError, ImageError
 from termarena.sandbox.docker.archives import Packing, from_thread, pack
 from termarena.sandbox.docker.blame import blame_for_pull, pull_query
 from termarena.sandbox.docker.build import Built, Recipe, build_image
-from termarena.sandbox.docker.client import Request
+from termarena.sandbox.docker.client import LONG_S, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ class ImageStore:
 
     async def _pull(self, engine: Engine, name: str) -> None:
         hint = "check the name; for a private registry `docker login`; without network, `docker load` the image first"
-        request = Request("POST", "/images/create", pull_query(name), headers=_credentials(name))
+        request = Request("POST", "/images/create", pull_query(name), headers=_credentials(name), patience_s=LONG_S)
         try:
             async with engine.open(request) as body:
                 async for message in body.lines():
@@ -166,7 +166,9 @@ class ImageStore:
         repository, _, tag = name.rpartition(":")
         query = {"fromSrc": "-", "repo": repository, "tag": tag}
         try:
-            async with engine.open(Request("POST", "/images/create", query, body=from_thread(produce))) as body:
+            async with engine.open(
+                Request("POST", "/images/create", query, body=from_thread(produce), patience_s=LONG_S)
+            ) as body:
                 async for message in body.lines():
                     if "error" in message:
                         raise ImageError(str(path), str(message["error"]))
@@ -176,7 +178,9 @@ class ImageStore:
     async def _load(self, engine: Engine, name: str, path: Path) -> None:
         """Load what `docker save` wrote and give the image our name too."""
         loaded = ""
-        async with engine.open(Request("POST", "/images/load", body=from_thread(lambda out: _copy(path, out)))) as body:
+        async with engine.open(
+            Request("POST", "/images/load", body=from_thread(lambda out: _copy(path, out)), patience_s=LONG_S)
+        ) as body:
             async for message in body.lines():
                 if "error" in message:
                     raise ImageError(str(path), str(message["error"]))

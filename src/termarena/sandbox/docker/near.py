@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.docker.client import Engine
     from termarena.sandbox.docker.local import Local
+    from termarena.sandbox.docker.pauses import Pauses
 
 __all__ = ["NearFiles"]
 
@@ -40,9 +41,9 @@ BUFFER: Final = 1 << 18
 class NearFiles(Files):
     """See `Files`; what is not here goes through the engine."""
 
-    def __init__(self, engine: Engine, container: str, name: str, *, local: Local) -> None:
+    def __init__(self, engine: Engine, container: str, name: str, *, pauses: Pauses, local: Local) -> None:
         """`local` is the running container."""
-        super().__init__(engine, container, name)
+        super().__init__(engine, container, name, pauses=pauses)
         self._local = local
 
     @contextmanager

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "EndMark", "Leftover", "frames"]
 
 HEADER: Final = 8
+FULL_S: Final = 2.0
+"""How long a full pipe is waited for: an engine closes the outputs so long after the command, which ends them too."""
 
 
 async def frames(stream: Stream) -> AsyncIterator[tuple[int, bytes]]:
@@ -97,24 +99,29 @@ class EndMark:
             raise
 
     async def write(self) -> None:
-        """Mark the end on both; a pipe that is full is waited for."""
-        loop = asyncio.get_running_loop()
-        for fd in self._fds:
-            while True:
-                try:
-                    os.write(fd, self.mark)
-                except BlockingIOError:
-                    ready = loop.create_future()
-                    loop.add_writer(fd, ready.set_result, None)
-                    try:
-                        await ready
-                    finally:
-                        loop.remove_writer(fd)
-                except OSError:
-                    break
-                else:
-                    break
+        """Mark the end on both; a pipe that is full is waited for, but not longer than an engine would."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FULL_S):
+                for fd in self._fds:
+                    await self._write(fd)
         self.close()
+
+    async def _write(self, fd: int) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                os.write(fd, self.mark)
+            except BlockingIOError:
+                ready = loop.create_future()
+                loop.add_writer(fd, ready.set_result, None)
+                try:
+                    await ready
+                finally:
+                    loop.remove_writer(fd)
+            except OSError:
+                return
+            else:
+                return
 
     def close(self) -> None:
         """Let go of the pipes."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import EngineError, SandboxBroken
 from termarena.sandbox.contract import ExecResult
+from termarena.sandbox.docker.endings import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -127,7 +128,7 @@ class DockerPty:
 
     async def _end(self) -> ExecResult:
         try:
-            status = await self._container.commands.ending(self._running, None)
+            status = await Ending(self._container, self._running).status()
         finally:
             self._running.close()
         return ExecResult(

@@ -25,6 +25,7 @@ QUIET_PASSES: Final = 3
 PAUSE_S: Final = 0.5
 """An engine may still be making what the dead harness had asked for: so many empty rounds, this far apart."""
 FINISHED: Final = b"finished"
+DISMISS_TIMEOUT_S: Final = 10.0
 
 
 class Reaper:
@@ -59,7 +60,11 @@ class Reaper:
             with contextlib.suppress(OSError):
                 stdin.write(FINISHED)
                 stdin.close()
-        self._process.wait()
+        try:
+            self._process.wait(DISMISS_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _main() -> None:

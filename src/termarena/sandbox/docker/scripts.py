@@ -14,10 +14,10 @@ __all__ = ["GATE", "KEEPER", "KILL", "LIMIT_KB", "SCAN", "SCANNED", "STRUCK", "c
 LIMIT_KB: Final = 8192
 """The container's limit of locked memory, Linux's default; a mark lies below it."""
 MARKS: Final = 4000
-STRIKE_S: Final = 10
+STRIKE_S: Final = 30
 """How long a shell inside tries to end processes before it says that it could not."""
-HALT_S: Final = 2
-"""After how long it stops bystanders too, for a moment: a shell on a terminal may notice, so that it comes last."""
+LOOKS: Final = 100
+"""After how many looks it stops bystanders too, for a moment: a shell on a terminal may notice, so this comes last."""
 SCANNED: Final = "scanned"
 STRUCK: Final = "struck"
 
@@ -29,12 +29,12 @@ GATE: Final = (
     ' { echo "!cwd" >&2; exit 125; };'
     ' unset $4; coded=$5; shift 5; [ "$coded" ] && { left=$#; while [ $left != 0 ]; do'
     ' word=$(printf "%b." "$1"); word=${word%.}; shift; set -- "$@" "$word"; left=$((left - 1)); done; };'
-    ' echo "!pid $$" >&2; read -r _; exec "$@"'
+    ' echo "!pid $$" >&2; read -r _ || exit 125; exec "$@"'
 )
 """Mark in kB, folder, folder instead (none: refuse), names to unset, whether the words are coded, then the command.
 
-It tells its number and begins when a line has come on its input. JSON has no words that are not UTF-8, so those come
-in `printf`'s octal.
+It tells its number and begins when a line has come on its input, never when that ends instead. JSON has no words that
+are not UTF-8, so those come in `printf`'s octal.
 """
 
 _LOCKED: Final = """locked=
@@ -65,7 +65,7 @@ KILL: Final = f"""
 mark=$1 keeper=$2 how=$3
 {{ read -r now _ < /proc/uptime; }} 2>/dev/null || exit 1
 begun=${{now%%.*}}
-is_late() {{ read -r now _ < /proc/uptime; [ $((${{now%%.*}} - begun)) -ge $1 ]; }}
+is_late() {{ read -r now _ < /proc/uptime; [ $((${{now%%.*}} - begun)) -ge {STRIKE_S} ]; }}
 halt() {{ halted=1; kill -STOP -1 2>/dev/null; }}
 look() {{
 found= gone=
@@ -87,14 +87,15 @@ for folder in /proc/[0-9]*; do
   found="$found $pid"
 done
 }}
-halted= ended= others= resting= skipped= left=
+looks=0 halted= ended= others= resting= skipped= left=
 [ "$mark" = all ] && halt
 [ "$keeper" != 0 ] && others=$keeper
 while look; [ "$found$gone" ]; do
   [ "$found" ] && kill -STOP $found 2>/dev/null
   skipped="$skipped$found"
-  is_late {STRIKE_S} && {{ left=1; break; }}
-  [ ! "$halted" ] && is_late {HALT_S} && halt
+  is_late && {{ left=1; break; }}
+  looks=$((looks + 1))
+  [ $looks = {LOOKS} ] && [ ! "$halted" ] && halt
 done
 set -- $skipped
 if [ "$how" = TERM ]; then
@@ -103,7 +104,7 @@ else
   skipped=
   while look; [ "$found" ]; do
     kill -KILL $found 2>/dev/null
-    is_late {STRIKE_S} && {{ left=1; break; }}
+    is_late && {{ left=1; break; }}
   done
 fi
 [ "$halted" ] && [ "$others" ] && kill -CONT $others 2>/dev/null

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from termarena.core.errors import EngineError, ImageError, SandboxFileError
 from termarena.sandbox.docker.archives import end_of_archive, from_thread, in_thread
 from termarena.sandbox.docker.changes import Rows, plan_rows
-from termarena.sandbox.docker.client import Engine, Request
+from termarena.sandbox.docker.client import LONG_S, Engine, Request
 from termarena.sandbox.docker.files import Files
 from termarena.sandbox.docker.images import Image, inspect_image
 from termarena.sandbox.docker.sweeping import ask
@@ -267,7 +267,9 @@ async def restore(
             out.write(bytes(-layer.tell() % tar.BLOCK) + end_of_archive())
 
         try:
-            async with engine.open(Request("POST", "/images/load", body=from_thread(produce))) as body:
+            async with engine.open(
+                Request("POST", "/images/load", body=from_thread(produce), patience_s=LONG_S)
+            ) as body:
                 async for message in body.lines():
                     if "error" in message:
                         raise ImageError(str(saved.path), f"the engine does not load it: {message['error']}")

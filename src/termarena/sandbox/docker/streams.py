@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from termarena.core.errors import EngineError
 from termarena.sandbox.docker.address import ADVICE, dial, tls_context
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from termarena.sandbox.docker.address import Address, Dialled
 
-__all__ = ["Stream", "connect"]
+__all__ = ["PATIENCE_S", "Stream", "connect"]
 
 CHUNK: Final = 1 << 18
+PATIENCE_S: Final = 120.0
+"""How long an engine may be silent, or take nothing, where nothing else is said."""
+
+
+T = TypeVar("T")
 
 
 class Stream:
@@ -29,6 +36,8 @@ class Stream:
         self._buffer = b""
         self._is_open = True
         self.was_used = False
+        self.patience_s: float | None = PATIENCE_S
+        """How long one wait may last before it fails with `TimeoutError`, an `OSError`; None: for ever."""
 
     async def receive(self) -> bytes:
         """Some bytes; none at the end. Raises `OSError`."""
@@ -38,12 +47,19 @@ class Stream:
         return await self._receive()
 
     async def _receive(self) -> bytes:
-        return await self._reader.read(CHUNK)
+        return await self._in_time(self._reader.read(CHUNK))
+
+    async def _in_time(self, awaited: Coroutine[Any, Any, T]) -> T:
+        try:
+            async with asyncio.timeout(self.patience_s):
+                return await awaited
+        except TimeoutError as error:
+            raise TimeoutError(f"nothing moved for {self.patience_s:g} s") from error
 
     async def send(self, content: bytes | memoryview) -> None:
         """Write and wait until there is room again. Raises `OSError`."""
         self._writer.write(content)
-        await self._writer.drain()
+        await self._in_time(self._writer.drain())
 
     async def finish_sending(self) -> None:
         """Tell the other side that nothing more will come."""
@@ -104,7 +120,7 @@ class _TlsStream(Stream):
 
     async def _feed(self) -> None:
         await self._flush()
-        raw = await self._reader.read(CHUNK)
+        raw = await super()._receive()
         if raw:
             self._incoming.write(raw)
         else:
@@ -148,15 +164,18 @@ async def connect(address: Address) -> Stream:
     try:
         dialled.socket.settimeout(0)
         reader, writer = await asyncio.open_connection(sock=dialled.socket, limit=CHUNK)
-        if address.scheme != "tls":
-            return Stream(dialled, reader, writer)
-        stream = _TlsStream(dialled, reader, writer)
+    except BaseException:
+        dialled.close()
+        raise
+    if address.scheme != "tls":
+        return Stream(dialled, reader, writer)
+    stream = _TlsStream(dialled, reader, writer)
+    try:
         stream.begin(tls_context(address), address.host)
         await stream.shake_hands()
     except BaseException as error:
-        dialled.close()
-        if isinstance(error, ssl.SSLError | OSError) and not isinstance(error, EngineError):
+        await asyncio.shield(stream.close())
+        if isinstance(error, OSError) and not isinstance(error, EngineError):
             raise EngineError(str(address), f"TLS: {error}", hint=ADVICE) from error
         raise
-    else:
-        return stream
+    return stream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -15,10 +16,14 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.docker.address import Address
 
-__all__ = ["ask", "containers_with", "remove_with"]
+__all__ = ["ask", "containers_with", "remove_all_with", "remove_with"]
 
 API: Final = "/v1.40"
 TIMEOUT_S: Final = 60.0
+REMOVE_TIMEOUT_S: Final = 60.0
+PAUSE_S: Final = 0.02
+"""Between two rounds of removing: what an engine is still removing is not there sooner for being asked again."""
+STUCK: Final = "see what holds it: docker ps -a; an engine that is stuck has to be restarted"
 REFUSED_FROM: Final = 400
 GONE: Final = (404, 409)
 
@@ -66,6 +71,15 @@ def remove_with(address: Address, label: str) -> int:
             if error.status not in GONE:
                 raise
     return count
+
+
+def remove_all_with(address: Address, label: str) -> None:
+    """Remove until nothing with this label is left; raises `EngineError` when that does not come true in time."""
+    give_up = time.monotonic() + REMOVE_TIMEOUT_S
+    while remove_with(address, label):
+        if time.monotonic() > give_up:
+            raise EngineError(str(address), f"what is labelled {label} cannot be removed", hint=STUCK)
+        time.sleep(PAUSE_S)
 
 
 def _things(address: Address, label: str) -> Iterator[tuple[str, str]]:

@@ -8,16 +8,14 @@ import os
 import signal
 import socket
 import tempfile
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxFileError, SandboxFrozen
+from termarena.core.errors import SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_READ_BYTES,
     DEFAULT_TREE_BYTES,
-    ExecResult,
     FileChanges,
     ProcessInfo,
     Snapshot,
@@ -25,47 +23,28 @@ from termarena.sandbox.contract import (
     Usage,
 )
 from termarena.sandbox.counters import room_of
-from termarena.sandbox.namespace.answers import exit_status, raise_refusal
+from termarena.sandbox.namespace.answers import raise_refusal
 from termarena.sandbox.namespace.channel import Channel
+from termarena.sandbox.namespace.commands import Commands, Keep, Rules
 from termarena.sandbox.namespace.differences import changes_between
 from termarena.sandbox.namespace.files import Files
-from termarena.sandbox.namespace.pty import NamespacePty
 from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot
-from termarena.sandbox.namespace.streams import Collector, Pipes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from termarena.sandbox.namespace.cgroups import Cgroup
+    from termarena.sandbox.contract import ExecResult
+    from termarena.sandbox.namespace.holdings import Holdings
     from termarena.sandbox.namespace.inside import wire
+    from termarena.sandbox.namespace.pty import NamespacePty
     from termarena.sandbox.spec import SandboxSpec
-    from termarena.sandbox.state import Trace
 
-__all__ = ["Holdings", "NamespaceSandbox"]
+__all__ = ["NamespaceSandbox"]
 
-GRACE_S: Final = 0.5
-"""Between SIGTERM and SIGKILL after a timeout."""
-BACKSTOP_S: Final = 15.0
-"""How much later than a timeout inside the host gives a sandbox up."""
 SNAPSHOT_TO_DISK: Final = 4
 """How many times its disk limit a sandbox's files may seem to hold: holes cost nothing inside and much in a copy."""
 STOP_TIMEOUT_S: Final = 10.0
-ROOT_NAMES: Final = ("root", "0", "0:0", "root:root")
-
-
-@dataclass(slots=True)
-class Holdings:
-    """What belongs to one sandbox on the host and ends with it."""
-
-    trace: Trace
-    cgroup: Cgroup | None
-    pidfd: int
-    host_pid: int
-    has_users: bool
-    base_digest: str
-    scratch: Path
-    """A folder for unnamed files, on a disk rather than in memory."""
 
 
 class NamespaceSandbox:
@@ -77,11 +56,9 @@ class NamespaceSandbox:
         self._spec = spec
         self._held = held
         self._ready: asyncio.Future[wire.Message] = asyncio.get_running_loop().create_future()
-        self._opened: dict[int, asyncio.Future[wire.Received]] = {}
         self._channel = Channel(sandbox_id, control, on_event=self._take_event)
-        self._files = Files(self._channel, self._result)
-        self._draining: set[Collector] = set()
-        self._env = dict(spec.env)
+        self._commands = Commands(self._channel, spec, held, Rules(self._refuse_if_final, self.stop))
+        self._files = Files(self._channel, self._commands.result)
         self._shared: list[NamespaceSnapshot] = []
         self._is_sealed = False
         self._is_frozen = False
@@ -110,7 +87,7 @@ class NamespaceSandbox:
 
     def add_environment(self, env: Mapping[str, str]) -> None:
         """Variables for every later command; the driver uses it for the proxy's address."""
-        self._env.update(env)
+        self._commands.add_environment(env)
 
     async def ready(self, timeout_s: float) -> wire.Message:
         """Wait until it is assembled: the message `ready` or `failed`. Raises `SandboxBroken`, `TimeoutError`."""
@@ -141,9 +118,7 @@ class NamespaceSandbox:
         if "ended" in message:
             self._channel.close(f"its {message['ended']} time limit was reached")
             return
-        opened = self._opened.pop(message.get("opened", 0), None)
-        if opened is not None and not opened.done():
-            opened.set_result(received)
+        if self._commands.take_opened(received):
             return
         for fd in received.fds:
             os.close(fd)
@@ -160,33 +135,6 @@ class NamespaceSandbox:
 
     # Commands.
 
-    def _command(
-        self, argv: Sequence[str], *, user: str | None, cwd: str | None, env: Mapping[str, str] | None
-    ) -> wire.Message:
-        words = list(argv)
-        if not words or any("\0" in word for word in words):
-            raise ValueError("a command needs at least one word, and no word may hold a NUL")
-        self._refuse_if_final()
-        return {
-            "argv": words,
-            "user": self._user(user),
-            "cwd": cwd or self._spec.workdir,
-            "env": {**self._env, **(env or {})},
-            "grace_s": GRACE_S,
-            "timeout_s": None,
-        }
-
-    def _user(self, user: str | None) -> str:
-        wanted = user or self._spec.user
-        if wanted not in ROOT_NAMES and not self._held.has_users:
-            raise CapabilityMissing(
-                "a user other than root",
-                driver="namespace",
-                why="an ordinary user without newuidmap has one id to give",
-                hint="install uidmap and grant a range in /etc/subuid and /etc/subgid",
-            )
-        return wanted
-
     async def exec(  # noqa: PLR0913 - the words of the contract
         self,
         argv: Sequence[str],
@@ -200,78 +148,9 @@ class NamespaceSandbox:
         tail_bytes: int = 0,
     ) -> ExecResult:
         """See the contract."""
-        number = self._channel.number()
-        request = {
-            **self._command(argv, user=user, cwd=cwd, env=env),
-            "op": "exec",
-            "id": number,
-            "timeout_s": timeout_s,
-        }
-        kills_before = self._oom_kills()
-        started = time.monotonic()
-        pipes = Pipes(stdin)
-        try:
-            future = await self._channel.begin(request, pipes.inner)
-        except BaseException:
-            pipes.abandon()
-            raise
-        out, err, feeder = pipes.attend(stdin, keep_bytes=max_output_bytes, tail_bytes=tail_bytes)
-        try:
-            answer = (await self._result(number, future, timeout_s=timeout_s)).message
-            raise_refusal(answer, "exec", cwd or argv[0])
-            code, number_of_signal = exit_status(answer["status"], timed_out=answer["timed_out"])
-            stdout, stderr = out.finish(), err.finish()
-            return ExecResult(
-                exit_status=code,
-                signal=number_of_signal,
-                stdout=stdout.first(),
-                stderr=stderr.first(),
-                stdout_bytes=stdout.total_bytes,
-                stderr_bytes=stderr.total_bytes,
-                stdout_tail=stdout.last(),
-                stderr_tail=stderr.last(),
-                duration_s=time.monotonic() - started,
-                timed_out=answer["timed_out"],
-                oom_killed=answer["watch_kills"] > 0 or self._oom_kills() > kills_before,
-            )
-        finally:
-            if feeder is not None:
-                feeder.close()
-            self._keep_draining(out, err)
-
-    def _keep_draining(self, *collectors: Collector) -> None:
-        self._draining = {collector for collector in self._draining if collector.is_open}
-        for collector in collectors:
-            collector.finish()
-            if collector.is_open and not self._is_stopped:
-                self._draining.add(collector)
-            else:
-                collector.close()
-
-    def _oom_kills(self) -> int:
-        return self._held.cgroup.oom_kills() if self._held.cgroup is not None else 0
-
-    async def _result(
-        self, number: int, future: asyncio.Future[wire.Received], *, timeout_s: float | None = None
-    ) -> wire.Received:
-        """The answer to an exec; a cancelled wait ends the exec, one that is never answered ends the sandbox."""
-        backstop = None if timeout_s is None else timeout_s + GRACE_S + BACKSTOP_S
-        try:
-            done, _ = await asyncio.wait({future}, timeout=backstop)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._end_exec(number))
-            raise
-        if not done:
-            await self.stop()
-            raise SandboxBroken(self._id, "its process 1 did not end a command in time")
-        return future.result()
-
-    async def _end_exec(self, number: int) -> None:
-        with contextlib.suppress(SandboxBroken):
-            try:
-                await asyncio.wait_for(self._channel.ask({"op": "kill", "exec": number}), BACKSTOP_S)
-            except TimeoutError:
-                await self.stop()
+        command = self._commands.command(argv, user=user, cwd=cwd, env=env)
+        kept = Keep(max_output_bytes, tail_bytes)
+        return await self._commands.run(command, stdin=stdin, timeout_s=timeout_s, kept=kept)
 
     async def open_pty(
         self,
@@ -286,23 +165,8 @@ class NamespaceSandbox:
         """See the contract."""
         if cols < 1 or rows < 1:
             raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
-        number = self._channel.number()
-        command = self._command(argv, user=user, cwd=cwd, env={"TERM": "xterm-256color", **(env or {})})
-        opened: asyncio.Future[wire.Received] = asyncio.get_running_loop().create_future()
-        self._opened[number] = opened
-        ended = await self._channel.begin({**command, "op": "pty", "id": number, "cols": cols, "rows": rows})
-        try:
-            await asyncio.wait({opened, ended}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._end_exec(number))
-            raise
-        finally:
-            self._opened.pop(number, None)
-        if not opened.done():
-            raise_refusal(ended.result().message, "open a terminal in", cwd or argv[0])
-            raise SandboxBroken(self._id, "a terminal ended before it was opened")
-        received = opened.result()
-        return NamespacePty(received.fds[0], received.message["pid"], ended=ended, end=lambda: self._end_exec(number))
+        command = self._commands.command(argv, user=user, cwd=cwd, env={"TERM": "xterm-256color", **(env or {})})
+        return await self._commands.open_pty(command, cols=cols, rows=rows)
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """See the contract."""
@@ -365,7 +229,7 @@ class NamespaceSandbox:
     async def write(self, path: str, content: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
         """See the contract."""
         self._refuse_if_final()
-        await self._files.write(path, content, mode=mode, user=self._user(user))
+        await self._files.write(path, content, mode=mode, user=self._commands.user(user))
 
     def _refuse_if_final(self) -> None:
         if self._channel.ended is not None:
@@ -378,7 +242,7 @@ class NamespaceSandbox:
     async def put_tree(self, source: Path, target: str, *, user: str | None = None) -> TreeReport:
         """See the contract."""
         self._refuse_if_final()
-        return await self._files.put_tree(source, target, user=self._user(user))
+        return await self._files.put_tree(source, target, user=self._commands.user(user))
 
     async def get_tree(self, source: str, target: Path, *, max_bytes: int = DEFAULT_TREE_BYTES) -> TreeReport:
         """See the contract."""
@@ -462,10 +326,11 @@ class NamespaceSandbox:
             signal.pidfd_send_signal(self._held.pidfd, signal.SIGKILL)
         try:
             await asyncio.wait_for(self._until_ended(), STOP_TIMEOUT_S)
+        except TimeoutError as error:
+            raise SandboxBroken(self._id, f"its process 1 did not end within {STOP_TIMEOUT_S:g} s") from error
         finally:
             self._channel.close("it has been stopped")
-            for collector in self._draining:
-                collector.close()
+            self._commands.close()
             os.close(self._held.pidfd)
             if self._held.cgroup is not None:
                 self._held.cgroup.remove()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxBroken
 from termarena.sandbox.namespace.inside import wire
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-__all__ = ["Channel"]
+__all__ = ["ANSWER_TIMEOUT_S", "Channel"]
+
+ANSWER_TIMEOUT_S: Final = 60.0
+"""Process 1 answers at once; only to end processes it may take ten seconds."""
+MUTE: Final = "its process 1 does not answer"
 
 
 class Channel:
@@ -58,13 +62,14 @@ class Channel:
     async def begin(self, request: wire.Message, fds: tuple[int, ...] = ()) -> asyncio.Future[wire.Received]:
         """Send a request that has a number; the future gives the answer. Raises `SandboxBroken`."""
         future: asyncio.Future[wire.Received] = self._loop.create_future()
+        give_up = self._loop.time() + ANSWER_TIMEOUT_S
         while True:
             if self.ended is not None:
                 raise SandboxBroken(self.sandbox, self.ended)
             try:
                 wire.send(self._socket, request, fds)
             except BlockingIOError:
-                await self._writable()
+                await self._writable(give_up)
             except OSError as error:
                 self.close(f"its control socket failed: {error}")
             else:
@@ -72,15 +77,22 @@ class Channel:
                 return future
 
     async def ask(self, request: wire.Message, fds: tuple[int, ...] = ()) -> wire.Received:
-        """Send a request and wait for its answer."""
-        return await (await self.begin({**request, "id": self.number()}, fds))
+        """Send a request and wait for its answer; one that does not come ends the channel. Raises `SandboxBroken`."""
+        answer = await self.begin({**request, "id": self.number()}, fds)
+        try:
+            return await asyncio.wait_for(answer, ANSWER_TIMEOUT_S)
+        except TimeoutError as error:
+            self.close(MUTE)
+            raise SandboxBroken(self.sandbox, MUTE) from error
 
-    async def _writable(self) -> None:
+    async def _writable(self, give_up: float) -> None:
         """Wait for room in the socket; any number of senders may wait at once."""
         if self._room is None:
             self._room = self._loop.create_future()
             self._loop.add_writer(self._socket, self._make_room)
-        await asyncio.shield(self._room)
+        await asyncio.wait({self._room}, timeout=max(0.0, give_up - self._loop.time()))
+        if self._loop.time() >= give_up:
+            self.close(MUTE)
 
     def _make_room(self) -> None:
         if self._room is not None:

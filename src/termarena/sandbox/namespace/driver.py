@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
-from termarena.sandbox.namespace.box import ROOT_NAMES, Holdings, NamespaceSandbox
+from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
 from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
+from termarena.sandbox.namespace.commands import ROOT_NAMES
+from termarena.sandbox.namespace.holdings import Holdings
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.launcher import Launched, Launcher
 from termarena.sandbox.namespace.rootfs import Base, RootStore
@@ -66,6 +68,7 @@ class NamespaceDriver:
     async def aclose(self) -> None:
         """End the fork server and every sandbox that is still alive."""
         await asyncio.to_thread(self._launcher.close)
+        self._store.close()
         self._is_prepared = False
 
     def list(self) -> tuple[SandboxRecord, ...]:
@@ -75,6 +78,7 @@ class NamespaceDriver:
     def sweep(self) -> int:
         """See the contract."""
         remove_abandoned(self._home / "rootfs")
+        self._store.prune()
         return sweep_traces(self._home)
 
     def load(self, path: Path) -> Snapshot:

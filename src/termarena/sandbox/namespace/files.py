@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from termarena.core.errors import SandboxFileError
 from termarena.sandbox.contract import TreeReport
@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Files"]
 
+JOB_TIMEOUT_S: Final = 3600.0
+"""For a tree or a snapshot: a root in the sandbox may stop the process that carries it."""
+
 
 class Waits(Protocol):
     """How to wait for the end of something that a request started, so that a cancelled wait ends it."""
 
-    async def __call__(self, number: int, future: asyncio.Future[wire.Received]) -> wire.Received:
+    async def __call__(
+        self, number: int, future: asyncio.Future[wire.Received], *, timeout_s: float | None
+    ) -> wire.Received:
         """The answer to the request of this number."""
 
 
@@ -88,7 +93,8 @@ class Files:
         number = self._channel.number()
         try:
             request = {"op": "job", "id": number, "job": job, **args}
-            answer = await self._wait(number, await self._channel.begin(request, (report_fd, *fds)))
+            begun = await self._channel.begin(request, (report_fd, *fds))
+            answer = await self._wait(number, begun, timeout_s=JOB_TIMEOUT_S)
             os.lseek(report_fd, 0, os.SEEK_SET)
             raw = wire.read_to_end(report_fd)
         finally:

@@ -21,7 +21,7 @@ from termarena.sandbox.namespace.building import build_once
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HostRoot", "build"]
+__all__ = ["HostRoot", "build", "current_key"]
 
 FORMAT: Final = 1
 SKELETON_DEPTH: Final = 4
@@ -85,10 +85,14 @@ class HostRoot:
     key: str
 
 
-def build(store: Path) -> HostRoot:
-    """Build, or find, the folders for this machine as it is now; raises `OSError` where the store is not writable."""
+def current_key() -> str:
+    """Which root this machine has now; another one whenever its packages or the allowed part of /etc change."""
+    return _key(is_root=os.geteuid() == 0)
+
+
+def build(store: Path, key: str) -> HostRoot:
+    """Build, or find, the folders of the current key; raises `OSError` where the store is not writable."""
     is_root = os.geteuid() == 0
-    key = _key(is_root=is_root)
     base = build_once(store / f"host-{key}", _build_base)
     above = build_once(store / f"host-usr-{key}", _build_hidden if is_root else _build_skeleton)
     volumes = [("", (base,)), ("usr", (above, Path("/usr")))]

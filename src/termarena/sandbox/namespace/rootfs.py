@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import ImageError
-from termarena.sandbox.namespace import hostroot, images
+from termarena.sandbox.namespace import hostbases, hostroot, images
 from termarena.sandbox.namespace.building import build_once
 
 if TYPE_CHECKING:
@@ -51,6 +51,17 @@ class RootStore:
         """Creates nothing yet."""
         self._folder = home / "rootfs"
         self._known: dict[tuple[object, ...], Base] = {}
+        self._held: list[int] = []
+
+    def prune(self) -> int:
+        """Remove `host` roots that are old and that nobody uses; how many there were."""
+        return hostbases.prune(self._folder)
+
+    def close(self) -> None:
+        """Forget what was prepared: no sandbox starts on it any more."""
+        self._known.clear()
+        while self._held:
+            os.close(self._held.pop())
 
     def known(self, root: Root) -> Base | None:
         """What an earlier `prepare` gave for this root, if it is still as it was then."""
@@ -79,7 +90,10 @@ class RootStore:
         return self._known[key]
 
     def _host(self) -> Base:
-        built = hostroot.build(self._folder)
+        key = hostroot.current_key()
+        self._held.append(hostbases.hold(self._folder, key))
+        built = hostroot.build(self._folder, key)
+        hostbases.prune(self._folder)
         return Base(tuple(BaseVolume(at, lowers) for at, lowers in built.volumes), f"host:{built.key}")
 
     def _fallback(self) -> Path:

@@ -57,6 +57,20 @@ LOADER_RULES = (
     Rule("odd-metadata", "warning", "a metadata field with an unusual value", "write what other tasks put there"),
     Rule("schema-version", "warning", "a schema version that this program does not know", "use one that it knows"),
     Rule(
+        "changed-since-listed",
+        "warning",
+        "a task or file is not as its `dataset.toml` lists it",
+        "restore it, or let harbor sync write the new digest",
+    ),
+    Rule("missing-file", "warning", "a `dataset.toml` lists a file that is not there", "put it there, or unlist it"),
+    Rule(
+        "digest-not-checked",
+        "info",
+        "a task's digest in `dataset.toml` could not be checked",
+        "lock the dataset with termarena datasets lock",
+    ),
+    Rule("lost-null", "warning", "a null that a Harbor folder cannot hold", "write another value, or leave it out"),
+    Rule(
         "missing-compose",
         "warning",
         "a Terminal-Bench 1 task without a compose file",

@@ -2,6 +2,7 @@
 
 <home>/datasets/<shelf>/refs.json                    which revision a branch, or no revision, meant when last asked
 <home>/datasets/<shelf>/<revision>/record.json       what was pulled, from where, when
+<home>/datasets/<shelf>/<revision>/contents.json     every file of it, to see whether it still is what was pulled
 <home>/datasets/<shelf>/<revision>/<name>/           the dataset
 <home>/datasets/<shelf>/.partial/                    what an interrupted pull left, for the next one to go on with
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from termarena.core.errors import TaskFormatError
 from termarena.core.home import Home
 from termarena.core.records import read_record, write_record
+from termarena.tasks.pull.contents import differences, write_contents
 from termarena.tasks.pull.contract import Pulled
 from termarena.tasks.pull.trees import is_real_folder, measure, remove
 
@@ -68,6 +70,10 @@ class Shelf:
             return None
         return self._pulled(revision, record)
 
+    def damage(self, pulled: Pulled) -> tuple[str, ...]:
+        """Each file of what was pulled that is no longer as it was then, and how it differs."""
+        return differences(pulled.path.parent, self.source.name)
+
     def staging(self, revision: str) -> Path:
         """The folder for the dataset's files until they are complete; it is there, with what an earlier pull left."""
         place = self.work / _folder_name(revision) / self.source.name
@@ -89,6 +95,7 @@ class Shelf:
             "size_bytes": size.size_bytes,
             "notes": list(notes),
         }
+        write_contents(staged, self.source.name)
         write_record(staged / "record.json", _KIND, record)
         final = self.root / _folder_name(revision)
         remove(final)

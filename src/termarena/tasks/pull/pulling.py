@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from termarena.core.errors import TermArenaError
+from termarena.core.errors import DigestMismatch, TermArenaError
 from termarena.tasks.pull.archive import ArchiveFetcher
 from termarena.tasks.pull.cache import Shelf
-from termarena.tasks.pull.contract import Bench, Fetcher, Pulled, PullError, Reporter, as_pull_error
+from termarena.tasks.pull.contract import Bench, Fetcher, Pulled, PullError, Reporter, as_pull_error, shown
 from termarena.tasks.pull.git import GitFetcher
 from termarena.tasks.pull.huggingface import HuggingFaceFetcher
 from termarena.tasks.pull.registry import RegistryFetcher
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "find_pulled", "pull"]
 
+SHOWN_FILES = 5
 # After these, what has arrived is worth keeping: the next pull goes on with it.
 _RESUMED = ("network", "disk-full", "digest", "unwritable")
 
@@ -45,9 +47,20 @@ def explain(source: str, *, sources: Mapping[str, str] | None = None) -> Plan:
 
 
 def find_pulled(source: str, *, home: Path, sources: Mapping[str, str] | None = None) -> Pulled | None:
-    """The dataset if it is here already: in the cache, or a folder. Touches no network. Raises as `explain` does."""
+    """The dataset if it is here already: in the cache, or a folder. Touches no network.
+
+    Raises as `explain` does, and DigestMismatch for what is no longer as it was pulled.
+    """
     wanted = read_source(source, sources or {})
-    return _as_it_lies(wanted) if wanted.kind == "folder" else _shelf(home, wanted).find()
+    if wanted.kind == "folder":
+        return _as_it_lies(wanted)
+    shelf = _shelf(home, wanted)
+    found = shelf.find()
+    damage = shelf.damage(found) if found is not None else ()
+    if damage:
+        hint = f"fetch it anew with: termarena datasets pull {shown(source)}"
+        raise DigestMismatch(f"the copy of {shown(source)} in the cache", files=damage, hint=hint)
+    return found
 
 
 def pull(
@@ -61,7 +74,8 @@ def pull(
 ) -> Pulled:
     """Bring a dataset into the cache below `home` and say where it lies.
 
-    What was pulled before is given back without a look at the network; `refresh` asks again what a branch, a tag or a
+    What was pulled before, and is still as it was, is given back without a look at the network; what has changed since
+    is fetched anew, which the notes then say. `refresh` asks again what a branch, a tag or a
     newest revision means. `offline` allows only what needs no network. Several pulls of one source, also from several
     processes, fetch it once. An interrupted pull leaves nothing that looks complete; the next one goes on from there.
 
@@ -77,10 +91,12 @@ def pull(
     try:
         shelf = _shelf(home, wanted)
         found = None if refresh and not offline else shelf.find()
-        if found is not None:
+        damage = shelf.damage(found) if found is not None else ()
+        if found is not None and not damage:
             return found
         if offline and not wanted.is_local:
-            raise PullError(plan, "offline", "it is not in the cache and the network is not to be used")
+            lacking = f"the copy in the cache has changed ({_few(damage)})" if damage else "it is not in the cache"
+            raise PullError(plan, "offline", f"{lacking} and the network is not to be used")
         return _fetch(shelf, Reporter(progress), refresh=refresh)
     except TermArenaError:
         raise
@@ -91,7 +107,8 @@ def pull(
 def _fetch(shelf: Shelf, report: Reporter, *, refresh: bool) -> Pulled:
     with shelf.locked(report) as lock_fd:
         found = None if refresh else shelf.find()
-        if found is not None:  # another pull was faster
+        damage = shelf.damage(found) if found is not None else ()
+        if found is not None and not damage:  # another pull was faster
             return found
         shelf.work.mkdir(exist_ok=True)
         fetcher = _FETCHERS[shelf.source.kind](shelf.source)
@@ -99,16 +116,30 @@ def _fetch(shelf: Shelf, report: Reporter, *, refresh: bool) -> Pulled:
         try:
             revision = fetcher.resolve(bench)
             found = shelf.find(revision)
-            if found is not None:
+            harmed = shelf.damage(found) if found is not None else ()
+            if found is not None and not harmed:
                 shelf.remember(revision)
                 remove(shelf.work)
                 return found
             notes = fetcher.fetch(revision, shelf.staging(revision), bench)
-            return shelf.publish(revision, notes)
+            return _told(shelf.publish(revision, notes), harmed or damage)
         except PullError as error:
             if error.reason not in _RESUMED:
                 remove(shelf.work)
             raise
+
+
+def _told(pulled: Pulled, damage: tuple[str, ...]) -> Pulled:
+    """What was pulled, with a note about the copy that it replaced, if that had changed."""
+    if not damage:
+        return pulled
+    note = f"the copy in the cache was no longer as it was pulled ({_few(damage)}): it was fetched anew"
+    return replace(pulled, notes=(*pulled.notes, note))
+
+
+def _few(damage: tuple[str, ...]) -> str:
+    more = f"; … ({len(damage)} in all)" if len(damage) > SHOWN_FILES else ""
+    return "; ".join(damage[:SHOWN_FILES]) + more
 
 
 def _shelf(home: Path, wanted: Source) -> Shelf:

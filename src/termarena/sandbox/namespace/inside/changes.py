@@ -8,7 +8,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Final
 
 from . import syscalls as sc
-from .tar import BENEATH, OPAQUE, attributes_of, is_whiteout, open_regular
+from .tar import BENEATH, OPAQUE, attributes_of, is_whiteout, open_folder, open_regular
 
 if TYPE_CHECKING:
     from .mounts import Volume
@@ -50,7 +50,9 @@ class _Walk:
         pending = [""]
         while pending:
             folder = pending.pop()
-            upper = sc.openat2(self.volume.upper_fd, folder or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+            upper = open_folder(self.volume.upper_fd, folder)
+            if upper is None:
+                continue
             base = self._open_base(folder)
             try:
                 names = [name for name in os.listdir(upper) if folder or name not in self.not_ours]

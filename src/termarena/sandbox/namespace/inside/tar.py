@@ -24,6 +24,8 @@ OPAQUE: Final = "user.overlay.opaque"
 TRUSTED_OPAQUE: Final = "trusted.overlay.opaque"
 """The same in a layer of an overlay that root mounted in the usual way; an archive has the other one."""
 HOUSEKEEPING: Final = "user.overlay."
+ACCESS_LISTS: Final = frozenset({"system.posix_acl_access", "system.posix_acl_default"})
+"""Who else may use a file, beyond its mode: the ids in them are as they are seen by whoever packs and unpacks."""
 BENEATH: Final = sc.RESOLVE_NO_SYMLINKS | sc.RESOLVE_IN_ROOT
 MAX_OCTAL_SIZE: Final = 8**11
 MAX_OCTAL_ID: Final = 8**7
@@ -147,7 +149,10 @@ class Packer:
         pending = [""]
         while pending:
             folder = pending.pop()
-            fd = sc.openat2(root_fd, folder or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+            fd = open_folder(root_fd, folder)
+            if fd is None:
+                self.skipped.append(f"{prefix}/{folder}")
+                continue
             try:
                 self._add_folder(fd, f"{prefix}/{folder}" if folder else prefix)
                 for name in sorted(os.listdir(fd)):
@@ -221,6 +226,19 @@ class Packer:
             os.close(fd)
 
 
+def open_folder(root_fd: int, path: str) -> int | None:
+    """Open a folder below another to list it; None where it lies deeper than the kernel takes a path, 4096 bytes.
+
+    No command reaches such a folder by its path either. Raises `OSError`.
+    """
+    try:
+        return sc.openat2(root_fd, path or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return None
+
+
 def open_regular(name: str, folder_fd: int) -> int:
     """Open a regular file of a folder to read it, links not followed; raises `OSError`, IsADirectoryError for others.
 
@@ -242,11 +260,12 @@ def is_whiteout(found: os.stat_result) -> bool:
 
 
 def attributes_of(fd: int, keeps: frozenset[str] = frozenset()) -> dict[str, bytes]:
-    """The attributes worth keeping: the user's own, the mark of an opaque folder, and those named."""
+    """The attributes worth keeping: the user's own, lists of access, the mark of an opaque folder, and those named."""
     found = {}
     with contextlib.suppress(OSError):
         for key in os.listxattr(fd):
-            if key == OPAQUE or key in keeps or (key.startswith("user.") and not key.startswith(HOUSEKEEPING)):
+            is_users = key.startswith("user.") and not key.startswith(HOUSEKEEPING)
+            if key == OPAQUE or is_users or key in keeps or key in ACCESS_LISTS:
                 found[key] = os.getxattr(fd, key)
             elif key == TRUSTED_OPAQUE:
                 found[OPAQUE] = os.getxattr(fd, key)

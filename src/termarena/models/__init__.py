@@ -1,0 +1,31 @@
+"""Models: language models behind one contract, with prices, limits, budgets and their exchanges kept."""
+
+from __future__ import annotations
+
+from termarena.models.contract import (
+    Completion,
+    Exchange,
+    Message,
+    Model,
+    Request,
+    Sampling,
+    TokenUsage,
+    ToolCall,
+    ToolSpec,
+)
+from termarena.models.run_models import MeteredModel, ModelLimits, RunModels
+
+__all__ = [
+    "Completion",
+    "Exchange",
+    "Message",
+    "MeteredModel",
+    "Model",
+    "ModelLimits",
+    "Request",
+    "RunModels",
+    "Sampling",
+    "TokenUsage",
+    "ToolCall",
+    "ToolSpec",
+]

@@ -1,0 +1,127 @@
+"""Grading again from captured states: the same verdict for the same tests, and nothing lost on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.tasks import LOOKS_FOR_ONE, Made, make_task
+from termarena.core.errors import CapabilityMissing, DigestMismatch, ImageError
+from termarena.core.run_folder import RunFolder
+from termarena.runs.config_lock import RunFacts
+from termarena.runs.judging import Judge
+from termarena.runs.plan import RunOptions
+from termarena.runs.regrading import Regraded, RegradeWish, regrade
+from termarena.runs.running import execute, start_run
+from termarena.runs.trials import Trials
+from termarena.sandbox.namespace import NamespaceDriver
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import NoReturn
+
+    from termarena.core.run_folder import AttemptFolder
+    from termarena.runs.judging import Case
+
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.asyncio]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One trial of one task, carried out as a run and graded again."""
+
+    path: Path
+    home: Path
+
+    @property
+    def attempt(self) -> AttemptFolder:
+        return RunFolder(self.path / "run").attempt("task", 1)
+
+    async def run(self, agent: str = "oracle", made: Made | None = None) -> None:
+        task = make_task(self.path / "task", made)
+        options = RunOptions(agent=agent, driver="namespace", retries=0)
+        facts = RunFacts(agent_name=agent, agent_version="", driver="namespace", dataset="one")
+        with start_run(options, [task], RunFolder(self.path / "run"), facts) as run:
+            await execute(run, Trials(options, home=self.home, run_id=run.folder.id))
+
+    async def again(self, tests: str | None = None) -> Regraded:
+        folder = self.path / "tests"
+        if tests is not None:
+            folder.mkdir()
+            (folder / "test.sh").write_text(tests)
+        wish = RegradeWish(tests=folder if tests is not None else None)
+        (found,) = [one async for one in regrade(RunFolder(self.path / "run"), wish, home=self.home)]
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path, home: Path) -> Bench:
+    return Bench(tmp_path, home)
+
+
+async def test_tests_that_the_agent_silenced_are_its_failure_the_second_time_too(bench: Bench) -> None:
+    kills = "printf '#!/bin/sh\\nkill -9 $PPID\\n' >/app/program; chmod +x /app/program\n"
+    tests = "#!/bin/sh\n[ -x /app/program ] && /app/program\necho 0 >/logs/verifier/reward.txt\n"
+    await bench.run("oracle", Made(solution=kills, tests=tests))
+    found = await bench.again()
+    assert (found.before, found.after) == ("unsolved", "unsolved")
+
+
+async def test_tests_that_have_changed_since_are_not_taken_without_a_word(bench: Bench) -> None:
+    await bench.run()
+    make_task(bench.path / "task", Made(tests=LOOKS_FOR_ONE.replace("qx 1", "qx 2")))
+    with pytest.raises(DigestMismatch, match="task task has changed") as caught:
+        await bench.again()
+    assert "--tests" in str(caught.value.hint)
+    assert (await bench.again(LOOKS_FOR_ONE)).after == "solved"
+
+
+async def test_no_secret_reaches_what_the_second_tests_write(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "correct-horse-battery"  # noqa: S105 - an example
+    monkeypatch.setenv("EXAMPLE_API_KEY", secret)
+    await bench.run()
+    says = f"#!/bin/sh\necho {secret}\necho {secret} >/logs/verifier/said\n"
+    found = await bench.again(says + LOOKS_FOR_ONE.removeprefix("#!/bin/sh\n"))
+    assert found.after == "solved"
+    for path in (bench.attempt.test_output, bench.attempt.logs / "verifier/said"):
+        assert path.read_text() == "[secret EXAMPLE_API_KEY]\n"
+
+
+async def test_a_state_that_cannot_be_loaded_leaves_the_first_grading_where_it_was(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.run()
+    before = _files(bench.attempt)
+
+    def gone(*_: object) -> NoReturn:
+        raise ImageError("debian", "it is gone")
+
+    monkeypatch.setattr(NamespaceDriver, "load", gone)
+    found = await bench.again()
+    assert (found.after, found.why) == (None, "debian: it is gone")
+    assert _files(bench.attempt) == before
+
+
+async def test_a_grading_that_breaks_off_leaves_the_first_one_where_it_was(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.run()
+    before = _files(bench.attempt)
+
+    async def breaks_off(_: Judge, case: Case) -> NoReturn:
+        (case.logs / "verifier").mkdir(parents=True)
+        (case.logs / "verifier/half").touch()
+        case.output.write_text("half")
+        raise CapabilityMissing("a service", driver="namespace", why="it has none")
+
+    monkeypatch.setattr(Judge, "judge", breaks_off)
+    assert (await bench.again()).after is None
+    assert _files(bench.attempt) == before
+
+
+def _files(folder: AttemptFolder) -> dict[str, bytes]:
+    found = {str(path.relative_to(folder.path)): path for path in folder.path.rglob("*") if path.is_file()}
+    assert "test_output.txt" in found
+    return {name: path.read_bytes() for name, path in found.items()}
