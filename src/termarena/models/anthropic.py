@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ValidationError
-
 from termarena.models.contract import Completion, Message, TokenUsage, ToolCall
-from termarena.models.wire import Problem, Reply, read_reply
+from termarena.models.wire import Reply, as_object, problem_in, read_reply, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from termarena.core.records import Json
     from termarena.models.contract import Finish, Request
+    from termarena.models.wire import Problem
 
 __all__ = ["AnthropicWire"]
 
@@ -114,13 +113,7 @@ class AnthropicWire:
 
     def problem(self, document: Json) -> Problem | None:
         """`{"type": "error", "error": {"type": …, "message": …}}`."""
-        error = document.get("error") if isinstance(document, dict) else None
-        if not isinstance(error, dict):
-            return None
-        try:
-            return Problem.model_validate(error)
-        except ValidationError:
-            return Problem(message=str(error))
+        return problem_in(document)
 
     def listing(self) -> str:
         """The list."""
@@ -128,10 +121,7 @@ class AnthropicWire:
 
     def listed(self, document: Json) -> tuple[str, ...] | None:
         """The ids."""
-        rows = document.get("data") if isinstance(document, dict) else None
-        if not isinstance(rows, list):
-            return None
-        return tuple(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
+        return values_in(document, "data", "id")
 
 
 def _turns(messages: Sequence[Message]) -> list[tuple[str, list[dict[str, Json]]]]:
@@ -150,19 +140,10 @@ def _blocks(message: Message) -> list[dict[str, Json]]:
         return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
     blocks: list[dict[str, Json]] = [{"type": "text", "text": message.content}] if message.content.strip() else []
     calls: list[dict[str, Json]] = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call.arguments)}
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call.arguments)}
         for call in message.tool_calls
     ]
     return blocks + calls
-
-
-def _input(arguments: str) -> Json:
-    """The interface takes objects only; what was no object is told back as the text that it was."""
-    try:
-        value: Json = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {"unreadable": arguments}
-    return value if isinstance(value, dict) else {"unreadable": arguments}
 
 
 def _marked(turns: list[tuple[str, list[dict[str, Json]]]]) -> list[Json]:

@@ -6,17 +6,18 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from termarena.models.contract import Completion, Message, TokenUsage, ToolCall
 from termarena.models.errors import UnusableReply
-from termarena.models.wire import Problem, Reply, read_reply
+from termarena.models.wire import Reply, as_object, problem_in, read_reply, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from termarena.core.records import Json
     from termarena.models.contract import Finish, Request
+    from termarena.models.wire import Problem
 
 __all__ = ["GoogleWire"]
 
@@ -131,15 +132,11 @@ class GoogleWire:
 
     def problem(self, document: Json) -> Problem | None:
         """`{"error": {"code": 429, "message": …, "status": "RESOURCE_EXHAUSTED"}}`."""
-        error = document.get("error") if isinstance(document, dict) else None
-        if not isinstance(error, dict):
-            return None
-        try:
-            found = Problem.model_validate(error)
-        except ValidationError:
-            return Problem(message=str(error))
+        found = problem_in(document)
         # A wrong key is status 400 here, told apart by its reason alone.
-        return found.model_copy(update={"code": 401}) if "API_KEY_INVALID" in json.dumps(error) else found
+        if found is not None and "API_KEY_INVALID" in json.dumps(document):
+            return found.model_copy(update={"code": 401})
+        return found
 
     def listing(self) -> str:
         """The list."""
@@ -147,12 +144,8 @@ class GoogleWire:
 
     def listed(self, document: Json) -> tuple[str, ...] | None:
         """The names, without the folder that they come with."""
-        rows = document.get("models") if isinstance(document, dict) else None
-        if not isinstance(rows, list):
-            return None
-        return tuple(
-            str(row["name"]).removeprefix("models/") for row in rows if isinstance(row, dict) and "name" in row
-        )
+        names = values_in(document, "models", "name")
+        return None if names is None else tuple(name.removeprefix("models/") for name in names)
 
 
 def _contents(messages: Sequence[Message]) -> list[Json]:
@@ -175,17 +168,9 @@ def _parts(message: Message, names: Mapping[str, str]) -> list[Json]:
         return [{"functionResponse": {"name": name, "response": {"result": message.content}}}]
     parts: list[Json] = [{"text": message.content}] if message.content else []
     calls: list[Json] = [
-        {"functionCall": {"name": call.name, "args": _arguments(call.arguments)}} for call in message.tool_calls
+        {"functionCall": {"name": call.name, "args": as_object(call.arguments)}} for call in message.tool_calls
     ]
     return parts + calls
-
-
-def _arguments(text: str) -> Json:
-    try:
-        value: Json = json.loads(text)
-    except (ValueError, RecursionError):
-        return {"unreadable": text}
-    return value if isinstance(value, dict) else {"unreadable": text}
 
 
 def _schema(value: Mapping[str, Json]) -> dict[str, Json]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from termarena.models.contract import Completion, Message, TokenUsage, ToolCall
 from termarena.models.errors import UnusableReply
-from termarena.models.wire import Problem, Reply, read_reply
+from termarena.models.wire import Problem, Reply, problem_in, read_reply, values_in
 
 if TYPE_CHECKING:
     from termarena.core.records import Json
@@ -137,14 +135,7 @@ class OpenAiWire:
     def problem(self, document: Json) -> Problem | None:
         """`{"error": {"message": …}}`, and what others make of it."""
         error = document.get("error") if isinstance(document, dict) else None
-        if isinstance(error, str):
-            return Problem(message=error)
-        if not isinstance(error, dict):
-            return None
-        try:
-            return Problem.model_validate(error)
-        except ValidationError:
-            return Problem(message=str(error))
+        return Problem(message=error) if isinstance(error, str) else problem_in(document)
 
     def listing(self) -> str:
         """The list."""
@@ -152,10 +143,7 @@ class OpenAiWire:
 
     def listed(self, document: Json) -> tuple[str, ...] | None:
         """The ids."""
-        rows = document.get("data") if isinstance(document, dict) else None
-        if not isinstance(rows, list):
-            return None
-        return tuple(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
+        return values_in(document, "data", "id")
 
 
 def _message(message: Message) -> dict[str, Json]:
@@ -171,7 +159,6 @@ def _message(message: Message) -> dict[str, Json]:
 
 
 def _call(call: _Call, place: int) -> ToolCall:
-
     given = call.function.arguments
     text = given if isinstance(given, str) else json.dumps(given or {})
     return ToolCall(id=call.id or f"call_{place}", name=call.function.name, arguments=text)

@@ -1,7 +1,8 @@
-"""What an HTTP interface to models has to say for itself, and how its refusals are told apart."""
+"""What an HTTP interface to models has to say for itself, and what the documents of several have in common."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from termarena.core.records import Json
     from termarena.models.contract import Completion, Request
 
-__all__ = ["Problem", "Reply", "Wire", "is_overflow", "read_reply"]
+__all__ = ["Problem", "Reply", "Wire", "as_object", "is_overflow", "problem_in", "read_reply", "values_in"]
 
 # Providers word it differently, and some give no code at all.
 _OVERFLOW: Final = re.compile(
@@ -80,3 +81,31 @@ def read_reply(kind: type[Any], document: object) -> Any:  # noqa: ANN401 - the 
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the answer"
         raise UnusableReply(f"the answer is not what the interface promises: {where}: {first['msg']}") from error
+
+
+def problem_in(document: Json) -> Problem | None:
+    """The object under `error`, as text where its fields are not what they should be; None where there is none."""
+    error = document.get("error") if isinstance(document, dict) else None
+    if not isinstance(error, dict):
+        return None
+    try:
+        return Problem.model_validate(error)
+    except ValidationError:
+        return Problem(message=str(error))
+
+
+def values_in(document: Json, rows: str, field: str) -> tuple[str, ...] | None:
+    """What `field` is in each of the document's `rows` that has it; None where there is no such list."""
+    found = document.get(rows) if isinstance(document, dict) else None
+    if not isinstance(found, list):
+        return None
+    return tuple(str(row[field]) for row in found if isinstance(row, dict) and field in row)
+
+
+def as_object(arguments: str) -> dict[str, Json]:
+    """A call's arguments, for interfaces that take objects only: what is none goes back as the text that it was."""
+    try:
+        value: Json = json.loads(arguments)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"unreadable": arguments}
