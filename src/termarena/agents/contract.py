@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from termarena.sandbox.terminal import CommandResult, ScreenState, TerminalOptions
     from termarena.tasks.model import McpServer
 
-__all__ = ["Agent", "AgentEnd", "AgentReport", "AgentTerminal", "Brief", "Metered", "Usage", "Workspace"]
+__all__ = ["Agent", "AgentEnd", "AgentReport", "AgentTerminal", "Brief", "Metered", "OwnEnd", "Usage", "Workspace"]
 
 AgentEnd = Literal["submitted", "timeout", "error", "parse_error", "refused", "resource_limit", "cancelled"]
+OwnEnd = Literal["submitted", "parse_error", "refused", "resource_limit"]
+"""Those that an agent can tell itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def _sum(one: Number | None, other: Number | None) -> Number | None:
 class AgentReport:
     """How the agent sees its own end. A wrong answer is a report too; only a crash is an exception."""
 
-    end: Literal["submitted", "parse_error", "refused", "resource_limit"] = "submitted"
+    end: OwnEnd = "submitted"
     message: str = ""
     """Its last words."""
     usage: Usage = Usage()

@@ -6,19 +6,19 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from termarena.agents.contract import Usage
+from termarena.agents.contract import AgentReport, Usage
 from termarena.agents.examples import retrieve
 from termarena.agents.truncation import head_and_tail
 from termarena.core.errors import UsageError, WorkspaceClosed
 from termarena.core.trajectory import Step, StepMetrics
 from termarena.models import Message, Request, RunModels, Sampling
-from termarena.models.errors import ContextOverflow
+from termarena.models.errors import ContextOverflow, UnusableReply
 from termarena.models.http import CHARACTERS_PER_TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from termarena.agents.contract import Workspace
+    from termarena.agents.contract import OwnEnd, Workspace
     from termarena.agents.custom_tools import CustomTool
     from termarena.agents.examples import ExampleStore, Retrieval
     from termarena.agents.registry import AgentRequest
@@ -34,6 +34,7 @@ EMPTIED: Final = 0.6
 LONGEST_CHARACTERS: Final = 200_000
 """Of one reply: more has never been an action, and would be sent back with every request."""
 SHORTENED_CHARACTERS: Final = 2000
+LAST_WORDS_CHARACTERS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,19 @@ class Mind:
         self.messages.append(_shortened(said.message))
         self._note(said)
         return said
+
+    async def answer_if_readable(self) -> Completion | None:
+        """As `answer`; None for one that cannot be read, which the model is told."""
+        try:
+            return await self.answer()
+        except UnusableReply as error:
+            self.tell(Message("assistant", f"[a reply that could not be read: {error}]"))
+            return None
+
+    def report(self, end: OwnEnd, message: str) -> AgentReport:
+        """The end of the work, with what the model has used in all and the last of the message."""
+        last = message[-LAST_WORDS_CHARACTERS:]
+        return AgentReport(end=end, message=last, usage=usage_of(self._model), model=self._model.name)
 
     # The window.
 

@@ -7,7 +7,6 @@ import contextlib
 from typing import TYPE_CHECKING, Final, Self
 
 from termarena import __version__
-from termarena.agents.contract import AgentReport
 from termarena.agents.examples import show_as_text
 from termarena.agents.habits import Habits
 from termarena.agents.keystrokes import press
@@ -17,11 +16,11 @@ from termarena.agents.toolbox import Action, Outcome
 from termarena.agents.truncation import head_and_tail
 from termarena.core.errors import TerminalEnded, TerminalTimeout, UsageError
 from termarena.models import Message
-from termarena.models.errors import BudgetSpent, ContextOverflow, UnusableReply
+from termarena.models.errors import BudgetSpent, ContextOverflow
 from termarena.sandbox.terminal import TerminalOptions
 
 if TYPE_CHECKING:
-    from termarena.agents.contract import AgentTerminal, Brief, Usage, Workspace
+    from termarena.agents.contract import AgentReport, AgentTerminal, Brief, Usage, Workspace
     from termarena.agents.habits import Verdict
     from termarena.agents.registry import AgentFactory, AgentRequest
     from termarena.agents.terminus_reply import Keys, TerminusReply
@@ -104,7 +103,7 @@ class Terminus:
             try:
                 return await self._work(mind, desk, workspace)
             except (BudgetSpent, ContextOverflow) as error:
-                return self._report("resource_limit", str(error))
+                return mind.report("resource_limit", str(error))
 
     async def _work(self, mind: Mind, desk: _Desk, workspace: Workspace) -> AgentReport:
         habits = Habits()
@@ -112,24 +111,24 @@ class Terminus:
         for step in range(1, self._options.max_steps + 1):
             if mind.is_filling:
                 await self._sum_up(mind, desk)
-            said = await self._answer(mind)
+            said = await mind.answer_if_readable()
             if said is not None and said.finish == "refused":
-                return self._report("refused", said.message.content)
+                return mind.report("refused", said.message.content)
             reply = read_reply(said.message.content) if said is not None and said.finish != "length" else None
             if said is None or reply is None or reply.problem is not None:
                 found, told = self._not_understood(said, reply, habits)
             else:
                 shown = await desk.type(reply.keys)
                 if reply.is_done and has_said_done:
-                    return self._report("submitted", said.message.content)
+                    return mind.report("submitted", said.message.content)
                 has_said_done = reply.is_done
                 found = habits.acted([Action("", "type", {"keys": str(reply.keys)})], [Outcome(shown)])
                 told = _SURE.format(screen=shown) if reply.is_done else self._shown(shown, reply, found, step)
                 told = f"{told}\n[{workspace.seconds_left:.0f} s left]"
             if found.end is not None:
-                return self._report(found.end, said.message.content if said is not None else "")
+                return mind.report(found.end, said.message.content if said is not None else "")
             mind.tell(Message("user", told))
-        return self._report("resource_limit", f"all {self._options.max_steps} replies are used")
+        return mind.report("resource_limit", f"all {self._options.max_steps} replies are used")
 
     def _not_understood(
         self, said: Completion | None, reply: TerminusReply | None, habits: Habits
@@ -148,23 +147,13 @@ class Terminus:
         before = "".join(f"{note}\n" for note in notes if note)
         return f"{before}{shown}\n\n[reply {step} of {self._options.max_steps}]"
 
-    async def _answer(self, mind: Mind) -> Completion | None:
-        try:
-            return await mind.answer()
-        except UnusableReply as error:
-            mind.tell(Message("assistant", f"[a reply that could not be read: {error}]"))
-            return None
-
     async def _sum_up(self, mind: Mind, desk: _Desk) -> None:
         """Have the model write down what matters, and go on with that alone."""
         mind.tell(Message("user", _SUM_UP))
-        said = await self._answer(mind)
+        said = await mind.answer_if_readable()
         summary = said.message.content if said is not None else "(nothing could be written down)"
         start = f"Earlier you wrote down for yourself:\n\n{summary}\n\nThe terminal shows:\n\n{await desk.look()}"
         mind.begin_again(Message("user", start))
-
-    def _report(self, end: str, message: str) -> AgentReport:
-        return AgentReport(end=end, message=message[-2000:], usage=self.usage, model=self._model.name)  # type: ignore[arg-type]  # one of its ends
 
 
 class _Desk:

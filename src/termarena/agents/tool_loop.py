@@ -7,19 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from termarena import __version__
-from termarena.agents.contract import AgentReport
 from termarena.agents.examples import show_as_text, show_as_turns
 from termarena.agents.habits import Habits
 from termarena.agents.mind import LoopOptions, Mind, model_of, recall, usage_of
 from termarena.agents.text_protocol import FIELDS, read_actions
 from termarena.agents.toolbox import TOOLS, Action, Hands
 from termarena.models import Message
-from termarena.models.errors import BudgetSpent, ContextOverflow, UnusableReply
+from termarena.models.errors import BudgetSpent, ContextOverflow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from termarena.agents.contract import Brief, Usage, Workspace
+    from termarena.agents.contract import AgentReport, Brief, Usage, Workspace
     from termarena.agents.custom_tools import CustomTool
     from termarena.agents.registry import AgentFactory, AgentRequest
     from termarena.agents.toolbox import Outcome
@@ -178,7 +177,7 @@ class ToolsAgent:
             try:
                 return await self._work(mind, hands, workspace)
             except (BudgetSpent, ContextOverflow) as error:
-                return self._report("resource_limit", str(error))
+                return mind.report("resource_limit", str(error))
 
     def _beginning(self, brief: Brief, workspace: Workspace) -> list[Message]:
         """The instructions, examples, the task; which examples is noted in the trajectory."""
@@ -204,9 +203,9 @@ class ToolsAgent:
     async def _work(self, mind: Mind, hands: Hands, workspace: Workspace) -> AgentReport:
         habits = Habits()
         for step in range(1, self._options.max_steps + 1):
-            said = await self._answer(mind)
+            said = await mind.answer_if_readable()
             if said is not None and said.finish == "refused":
-                return self._report("refused", said.message.content)
+                return mind.report("refused", said.message.content)
             actions = self._protocol.read(said) if said is not None else ()
             if not actions:
                 text = said.message.content if said is not None else ""
@@ -216,25 +215,14 @@ class ToolsAgent:
             else:
                 outcomes = await _carry_out(actions, hands)
                 if outcomes[-1].is_done:
-                    return self._report("submitted", said.message.content if said is not None else "")
+                    return mind.report("submitted", said.message.content if said is not None else "")
                 found = habits.acted(actions, outcomes)
                 notice = f"[reply {step} of {self._options.max_steps}; {workspace.seconds_left:.0f} s left]"
                 told = self._protocol.tell(actions, outcomes, f"{found.word}\n{notice}" if found.word else notice)
             if found.end is not None:
-                return self._report(found.end, said.message.content if said is not None else "")
+                return mind.report(found.end, said.message.content if said is not None else "")
             mind.tell(*told)
-        return self._report("resource_limit", f"all {self._options.max_steps} replies are used")
-
-    async def _answer(self, mind: Mind) -> Completion | None:
-        """The next reply; None for one that cannot be read, which the model is told."""
-        try:
-            return await mind.answer()
-        except UnusableReply as error:
-            mind.tell(Message("assistant", f"[a reply that could not be read: {error}]"))
-            return None
-
-    def _report(self, end: str, message: str) -> AgentReport:
-        return AgentReport(end=end, message=message[-2000:], usage=self.usage, model=self._model.name)  # type: ignore[arg-type]  # one of its ends
+        return mind.report("resource_limit", f"all {self._options.max_steps} replies are used")
 
 
 async def _carry_out(actions: Sequence[Action], hands: Hands) -> list[Outcome]:
