@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
+from termarena.sandbox.descriptors import until_readable
 from termarena.sandbox.namespace.inside import tar
 
 if TYPE_CHECKING:
@@ -141,12 +142,7 @@ async def from_thread(produce: Callable[[IO[bytes]], None]) -> AsyncIterator[byt
             try:
                 piece = os.read(reading, CHUNK)
             except BlockingIOError:
-                ready = loop.create_future()
-                loop.add_reader(reading, ready.set_result, None)
-                try:
-                    await ready
-                finally:
-                    loop.remove_reader(reading)
+                await until_readable(reading)
                 continue
             if not piece:
                 break

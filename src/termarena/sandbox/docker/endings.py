@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import EngineError, SandboxBroken
-from termarena.sandbox.docker.local import until_readable, wait_status
+from termarena.sandbox.descriptors import until_readable
+from termarena.sandbox.docker.local import wait_status
 
 if TYPE_CHECKING:
     from termarena.sandbox.docker.container import Container

@@ -6,7 +6,6 @@ This takes root. Elsewhere the same is done by a shell inside the container, mor
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import errno
@@ -246,22 +245,6 @@ def wait_status(pidfd: int) -> int | None:
             return int(struct.unpack_from("i", told, EXIT_CODE_AT)[0])
         poll.poll(timeout_ms or REAP_TIMEOUT_MS)
     return None
-
-
-async def until_readable(fd: int) -> None:
-    """Wait until a descriptor has something: for a pidfd, until its process has ended."""
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(fd, _settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(fd)
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def strike(targets: list[int], number: signal.Signals) -> None:

@@ -8,6 +8,7 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from termarena.sandbox.descriptors import until_readable, until_writable
 from termarena.sandbox.kept import Kept
 
 if TYPE_CHECKING:
@@ -107,17 +108,11 @@ class EndMark:
         self.close()
 
     async def _write(self, fd: int) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             try:
                 os.write(fd, self.mark)
             except BlockingIOError:
-                ready = loop.create_future()
-                loop.add_writer(fd, ready.set_result, None)
-                try:
-                    await ready
-                finally:
-                    loop.remove_writer(fd)
+                await until_writable(fd)
             except OSError:
                 return
             else:
@@ -152,18 +147,12 @@ class Leftover:
         await asyncio.gather(*(self._drain(fd) for fd in self._fds))
 
     async def _drain(self, fd: int) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             try:
                 if not os.read(fd, 1 << 16):
                     return
             except BlockingIOError:
-                ready = loop.create_future()
-                loop.add_reader(fd, ready.set_result, None)
-                try:
-                    await ready
-                finally:
-                    loop.remove_reader(fd)
+                await until_readable(fd)
 
     def close(self) -> None:
         """Let go of the pipes."""

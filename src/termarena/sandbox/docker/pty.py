@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import EngineError, SandboxBroken
 from termarena.sandbox.contract import ExecResult
+from termarena.sandbox.descriptors import until_readable, until_writable
 from termarena.sandbox.docker.endings import Ending
 
 if TYPE_CHECKING:
@@ -172,29 +173,17 @@ class DockerPty:
 
 
 async def _read(fd: int) -> bytes:
-    loop = asyncio.get_running_loop()
     while True:
         try:
             return os.read(fd, CHUNK)
         except BlockingIOError:
-            ready = loop.create_future()
-            loop.add_reader(fd, ready.set_result, None)
-            try:
-                await ready
-            finally:
-                loop.remove_reader(fd)
+            await until_readable(fd)
 
 
 async def _write(fd: int, content: bytes) -> None:
-    loop = asyncio.get_running_loop()
     view = memoryview(content)
     while view:
         try:
             view = view[os.write(fd, view) :]
         except BlockingIOError:
-            ready = loop.create_future()
-            loop.add_writer(fd, ready.set_result, None)
-            try:
-                await ready
-            finally:
-                loop.remove_writer(fd)
+            await until_writable(fd)

@@ -23,6 +23,7 @@ from termarena.sandbox.contract import (
     Usage,
 )
 from termarena.sandbox.counters import room_of
+from termarena.sandbox.descriptors import until_readable
 from termarena.sandbox.namespace.answers import raise_refusal
 from termarena.sandbox.namespace.channel import Channel
 from termarena.sandbox.namespace.commands import Commands, Keep, Rules
@@ -125,13 +126,7 @@ class NamespaceSandbox:
 
     async def _until_ended(self) -> None:
         """Wait for the death of process 1; the kernel has then ended every process of the sandbox."""
-        loop = asyncio.get_running_loop()
-        gone = loop.create_future()
-        loop.add_reader(self._held.pidfd, _settle, gone)
-        try:
-            await gone
-        finally:
-            loop.remove_reader(self._held.pidfd)
+        await until_readable(self._held.pidfd)
 
     # Commands.
 
@@ -335,8 +330,3 @@ class NamespaceSandbox:
             if self._held.cgroup is not None:
                 self._held.cgroup.remove()
             self._held.trace.remove()
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
