@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +24,11 @@ from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, 
 from termarena.sandbox.namespace import commands as namespace_commands
 from termarena.sandbox.namespace import files as namespace_files
 from termarena.sandbox.proxy import is_allowed, is_public
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from termarena.sandbox.namespace.box import NamespaceSandbox
 
 GIB = 1 << 30
 V2_FILES = (
@@ -351,14 +357,17 @@ def test_public_addresses(address: str, *, expected: bool) -> None:
     assert is_public(address) is expected
 
 
+@contextlib.asynccontextmanager
+async def sandbox_whose_first_process_is_stopped(home: Path) -> AsyncIterator[NamespaceSandbox]:
+    """The body has thirty seconds: it must not hang for want of an answer."""
+    async with NamespaceDriver(home=home) as driver, driver.start(SandboxSpec()) as box, asyncio.timeout(30):
+        os.kill(box.host_pid, signal.SIGSTOP)
+        yield box
+
+
 async def test_first_process_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel, "ANSWER_TIMEOUT_S", 0.2)
-    async with (
-        NamespaceDriver(home=tmp_path) as driver,
-        driver.start(SandboxSpec()) as box,
-        asyncio.timeout(30),
-    ):
-        os.kill(box.host_pid, signal.SIGSTOP)
+    async with sandbox_whose_first_process_is_stopped(tmp_path) as box:
         with pytest.raises(SandboxBroken, match="does not answer"):
             await box.processes()
         assert not box.is_alive
@@ -366,12 +375,7 @@ async def test_first_process_that_does_not_answer(tmp_path: Path, monkeypatch: p
 
 async def test_first_process_that_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel, "ANSWER_TIMEOUT_S", 0.2)
-    async with (
-        NamespaceDriver(home=tmp_path) as driver,
-        driver.start(SandboxSpec()) as box,
-        asyncio.timeout(30),
-    ):
-        os.kill(box.host_pid, signal.SIGSTOP)
+    async with sandbox_whose_first_process_is_stopped(tmp_path) as box:
         commands = [box.exec(["true", "x" * 50_000]) for _ in range(60)]
         results = await asyncio.gather(*commands, return_exceptions=True)
         assert {type(result) for result in results} == {SandboxBroken}
@@ -379,12 +383,7 @@ async def test_first_process_that_does_not_read(tmp_path: Path, monkeypatch: pyt
 
 async def test_terminal_that_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespace_commands, "ANSWER_TIMEOUT_S", 0.2)
-    async with (
-        NamespaceDriver(home=tmp_path) as driver,
-        driver.start(SandboxSpec()) as box,
-        asyncio.timeout(30),
-    ):
-        os.kill(box.host_pid, signal.SIGSTOP)
+    async with sandbox_whose_first_process_is_stopped(tmp_path) as box:
         with pytest.raises(SandboxBroken, match="did not open a terminal"):
             await box.open_pty(["true"])
 
@@ -393,12 +392,7 @@ async def test_tree_whose_carrier_is_stopped(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(namespace_files, "JOB_TIMEOUT_S", 0.2)
     monkeypatch.setattr(namespace_commands, "BACKSTOP_S", 0.2)
     (tmp_path / "in").mkdir()
-    async with (
-        NamespaceDriver(home=tmp_path) as driver,
-        driver.start(SandboxSpec()) as box,
-        asyncio.timeout(30),
-    ):
-        os.kill(box.host_pid, signal.SIGSTOP)
+    async with sandbox_whose_first_process_is_stopped(tmp_path) as box:
         with pytest.raises(SandboxBroken, match="did not end a command in time"):
             await box.put_tree(tmp_path / "in", "/srv/in")
 

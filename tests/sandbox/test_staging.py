@@ -72,7 +72,7 @@ async def test_concurrent_trials_share_one_setup(embedded: NamespaceDriver, tmp_
 
 
 async def test_a_fork_equals_a_fresh_set_up(embedded: NamespaceDriver, stage: Stage, tmp_path: Path) -> None:
-    wanted = environment(SETUP.replace(b"echo $$", b"echo 1"), workdir="/work/here")
+    wanted = environment(SETUP.replace(b"echo $$", b"echo 1"), workdir="/srv/here")
     state = await stage.prepare(wanted, folder=tmp_path, task="t")
     listing = (
         "find / -xdev -not -path '/proc/*' -not -path '/sys/*' -not -path '/usr/*'"
@@ -81,7 +81,7 @@ async def test_a_fork_equals_a_fresh_set_up(embedded: NamespaceDriver, stage: St
     async with embedded.start(bare_spec(wanted)) as fresh, state.start() as fork:
         await prepare_bare(fresh, wanted)
         assert (await fork.diff()).changes == ()
-        assert (await fork.exec(["pwd"])).stdout == b"/work/here\n"
+        assert (await fork.exec(["pwd"])).stdout == b"/srv/here\n"
         theirs, ours = await out(fresh, listing), await out(fork, listing)
         assert len(ours.splitlines()) > 100
         assert ours == theirs
