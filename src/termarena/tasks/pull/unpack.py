@@ -85,6 +85,7 @@ def unpack(
         raise
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile) as error:
         raise PullError(plan, "broken", f"the archive is damaged or cut short ({error})") from error
+    # zipfile's word for a method that it cannot unpack is NotImplementedError, for a password RuntimeError.
     except (NotImplementedError, RuntimeError, ValueError) as error:
         raise PullError(plan, "broken", f"the archive cannot be read: {error}") from error
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
