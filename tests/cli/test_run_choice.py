@@ -1,20 +1,33 @@
-"""Which tasks a run is made of when some of the folders do not load."""
+"""What a command's options come to: a run's own, and which tasks, also when some of the folders do not load."""
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.folders import harbor
 from termarena.cli.meaning import meant_by
+from termarena.cli.run import run
+from termarena.cli.tasks import list_tasks
 from termarena.core.errors import NotFound, TaskError
+from termarena.runs.plan import RunOptions
 from termarena.tasks import Selection, load_dataset
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.tasks import Dataset
+
+LEFT_TO_THE_LIBRARY = {"default_timeout_s", "retry_wait_s", "keep_state", "state_limit_bytes"}
+
+
+def test_every_option_is_one_of_the_run_one_of_the_selection_or_the_commands_own() -> None:
+    of_runs, of_selections = RunOptions.model_fields.keys() - LEFT_TO_THE_LIBRARY, Selection.model_fields.keys()
+    own = {"dataset", "path", "out", "dry_run", "strict", "json"}
+    assert signature(run).parameters.keys() == of_runs | of_selections | own
+    assert signature(list_tasks).parameters.keys() == of_selections | {"source", "strict", "json"}
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from pydantic import BaseModel
 
     from termarena.core.settings import Settings
     from termarena.tasks import Dataset, Selection, Task
@@ -26,6 +28,7 @@ __all__ = [
     "TagOption",
     "TaskOption",
     "choose",
+    "given_for",
     "names_of_others",
     "open_dataset",
     "open_task",
@@ -62,11 +65,16 @@ StrictOption = Annotated[
 ]
 
 
-def selection(**options: list[str] | int | None) -> Selection:
-    """The options above as a Selection; one that is None was not given."""
+def selection(parameters: Mapping[str, object]) -> Selection:
+    """Those of a command's parameters that choose tasks; one that is None was not given."""
     from termarena.tasks import Selection
 
-    return Selection.model_validate({name: value for name, value in options.items() if value is not None})
+    return Selection.model_validate(given_for(Selection, parameters))
+
+
+def given_for(kind: type[BaseModel], parameters: Mapping[str, object]) -> dict[str, object]:
+    """Those of a command's parameters that are fields of this class; one that is None was not given."""
+    return {name: value for name, value in parameters.items() if name in kind.model_fields and value is not None}
 
 
 def open_dataset(source: str, *, strict: bool | None = None) -> Dataset:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
+from termarena.cli import run_options
 from termarena.cli.choosing import (
     CategoryOption,
     DifficultyOption,
@@ -18,6 +19,7 @@ from termarena.cli.choosing import (
     StrictOption,
     TagOption,
     TaskOption,
+    given_for,
     open_dataset,
     say_manifest,
     say_others,
@@ -26,99 +28,44 @@ from termarena.cli.choosing import (
 from termarena.cli.output import JsonOption, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from termarena.cli.meaning import Meant
     from termarena.runs.config_lock import RunFacts
     from termarena.runs.plan import RunOptions
-    from termarena.tasks import BrokenTask, Dataset
+    from termarena.tasks import BrokenTask, Dataset, Selection
 
 __all__ = ["app"]
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-# `-n` is how many at once here, as in other harnesses; elsewhere it is `--first`.
-FirstOption = Annotated[
-    int | None, typer.Option("--first", min=1, metavar="N", help="The first N by id, after all else.")
-]
-
 
 @app.command()
 def run(  # noqa: PLR0913 - every option of the command is a parameter
     *,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", "-d", metavar="NAME", help="A pulled dataset, or samples.")
-    ] = None,
-    path: Annotated[
-        Path | None, typer.Option("--path", "-p", metavar="FOLDER", help="A folder of tasks, one task, a tasks.json.")
-    ] = None,
-    agent: Annotated[
-        str,
-        typer.Option(
-            "--agent", "-a", metavar="AGENT", help="oracle, nop, tools, script:FILE, replay:FILE, module:Class …"
-        ),
-    ] = "oracle",
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", metavar="MODEL", help="openai:gpt-5-mini, ollama:qwen3 …, for agents that take one."
-        ),
-    ] = None,
-    max_steps: Annotated[
-        int | None, typer.Option("--max-steps", min=1, help="How often a trial's model is asked at most.")
-    ] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, help="Of the model; else the provider's own.")] = None,
-    max_reply_tokens: Annotated[
-        int | None, typer.Option("--max-reply-tokens", min=1, metavar="N", help="How long one of its replies may be.")
-    ] = None,
-    examples: Annotated[
-        list[str] | None,
-        typer.Option("--examples", metavar="RUN", help="Show the model similar solved trials of this run, or builtin."),
-    ] = None,
-    example_count: Annotated[int, typer.Option("--example-count", min=1, metavar="N", help="So many of them.")] = 1,
-    tools: Annotated[
-        str | None, typer.Option("--tools", metavar="FILE", help="Further tools for the model: see docs/agents.md.")
-    ] = None,
-    trial_budget_usd: Annotated[
-        float | None, typer.Option("--trial-budget-usd", metavar="USD", help="What one trial's model may cost.")
-    ] = None,
-    run_budget_usd: Annotated[
-        float | None, typer.Option("--run-budget-usd", metavar="USD", help="What all trials together may cost.")
-    ] = None,
-    trial_budget_tokens: Annotated[
-        int | None, typer.Option("--trial-budget-tokens", min=1, metavar="N", help="Tokens of one trial.")
-    ] = None,
-    run_budget_tokens: Annotated[
-        int | None, typer.Option("--run-budget-tokens", min=1, metavar="N", help="Tokens of all trials together.")
-    ] = None,
-    model_requests: Annotated[
-        int | None, typer.Option("--model-requests", min=1, metavar="N", help="Requests to the model at once.")
-    ] = None,
-    model_tokens_per_minute: Annotated[
-        int | None, typer.Option("--model-tokens-per-minute", min=1, metavar="N", help="What the provider allows.")
-    ] = None,
-    driver: Annotated[
-        str, typer.Option(metavar="DRIVER", help="namespace, docker, or auto: per task, the first that can.")
-    ] = "auto",
-    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trials per task.")] = 1,
-    concurrency: Annotated[
-        int | None,
-        typer.Option("--concurrency", "-n", min=1, help="Trials at once, at most; else as many as fit here."),
-    ] = None,
-    retries: Annotated[int, typer.Option("--retry", min=0, help="Try an unscored trial again, so often.")] = 2,
-    timeout_multiplier: Annotated[
-        float, typer.Option("--timeout-multiplier", help="Of every time limit; other than 1 is not ranked.")
-    ] = 1.0,
-    grading: Annotated[
-        Literal["auto", "sealed", "live", "both"], typer.Option(help="Where the tests run: see docs/grading.md.")
-    ] = "auto",
-    integrity: Annotated[
-        Literal["enforce", "report"], typer.Option(help="Whether tampering takes a pass away, or is only told.")
-    ] = "enforce",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="The run's own folder; else runs/TIME-AGENT.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run; start and write nothing.")] = False,
+    dataset: run_options.DatasetOption = None,
+    path: run_options.PathOption = None,
+    agent: run_options.AgentOption = "oracle",
+    model: run_options.ModelOption = None,
+    max_steps: run_options.MaxStepsOption = None,
+    temperature: run_options.TemperatureOption = None,
+    max_reply_tokens: run_options.MaxReplyTokensOption = None,
+    examples: run_options.ExamplesOption = None,
+    example_count: run_options.ExampleCountOption = 1,
+    tools: run_options.ToolsOption = None,
+    trial_budget_usd: run_options.TrialBudgetUsdOption = None,
+    run_budget_usd: run_options.RunBudgetUsdOption = None,
+    trial_budget_tokens: run_options.TrialBudgetTokensOption = None,
+    run_budget_tokens: run_options.RunBudgetTokensOption = None,
+    model_requests: run_options.ModelRequestsOption = None,
+    model_tokens_per_minute: run_options.ModelTokensPerMinuteOption = None,
+    driver: run_options.DriverOption = "auto",
+    attempts: run_options.AttemptsOption = 1,
+    concurrency: run_options.ConcurrencyOption = None,
+    retries: run_options.RetryOption = 2,
+    timeout_multiplier: run_options.TimeoutMultiplierOption = 1.0,
+    grading: run_options.GradingOption = "auto",
+    integrity: run_options.IntegrityOption = "enforce",
+    out: run_options.OutOption = None,
+    dry_run: run_options.DryRunOption = False,
     ids: TaskOption = None,
     exclude: ExcludeOption = None,
     categories: CategoryOption = None,
@@ -127,7 +74,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     languages: LanguageOption = None,
     sample: SampleOption = None,
     seed: SeedOption = 0,
-    first: FirstOption = None,
+    first: run_options.FirstOption = None,
     strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -146,43 +93,15 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     Ctrl-C stops cleanly, twice at once; `termarena resume` goes on. Exits 0 for a completed run whatever the score, 1
     when nothing could be scored or the run's folder takes no more, 130 when interrupted.
     """
+    given = locals()  # the parameters: what is not read below goes by its name into the options or the selection
     from termarena.cli.starting import options_of
+    from termarena.runs.plan import RunOptions
 
     if model is not None:
         _refuse_model(agent)
-    options = options_of(
-        agent=agent,
-        model=model,
-        max_steps=max_steps,
-        temperature=temperature,
-        max_reply_tokens=max_reply_tokens,
-        examples=tuple(examples or ()),
-        example_count=example_count,
-        tools=tools,
-        trial_budget_usd=trial_budget_usd,
-        run_budget_usd=run_budget_usd,
-        trial_budget_tokens=trial_budget_tokens,
-        run_budget_tokens=run_budget_tokens,
-        model_requests=model_requests,
-        model_tokens_per_minute=model_tokens_per_minute,
-        driver=driver,
-        attempts=attempts,
-        concurrency=concurrency,
-        retries=retries,
-        timeout_multiplier=timeout_multiplier,
-        grading=grading,
-        integrity=integrity,
-    )
-    wanted: dict[str, list[str] | int | None] = {
-        "ids": ids,
-        "exclude": exclude,
-        "categories": categories,
-        "difficulties": difficulties,
-        "tags": tags,
-    }
-    wanted |= {"languages": languages, "sample": sample, "seed": seed, "first": first}
+    options = options_of(**given_for(RunOptions, given))
     opened = _open(dataset, path, strict=strict)
-    meant = _choose(wanted, opened)
+    meant = _choose(selection(given), opened)
     facts = _facts(options, meant, dataset=opened.name)
     if dry_run:
         from termarena.cli.planning import print_plan
@@ -216,10 +135,10 @@ def _open(dataset: str | None, path: Path | None, *, strict: bool | None) -> Dat
     return open_dataset(str(path) if path is not None else dataset or SAMPLES, strict=strict)
 
 
-def _choose(wanted: Mapping[str, list[str] | int | None], dataset: Dataset) -> Meant:
+def _choose(wanted: Selection, dataset: Dataset) -> Meant:
     from termarena.cli.meaning import meant_by
 
-    meant = meant_by(selection(**wanted), dataset)
+    meant = meant_by(wanted, dataset)
     say_others([dataset])
     say_manifest(dataset)
     for name, broken in meant.broken.items():

@@ -74,18 +74,8 @@ def list_tasks(  # noqa: PLR0913 - every option of the command is a parameter
     json: JsonOption = False,
 ) -> None:
     """List the tasks of a dataset: what they are and what they need."""
+    wanted = selection(locals())
     dataset = open_dataset(source, strict=strict)
-    wanted = selection(
-        ids=ids,
-        exclude=exclude,
-        categories=categories,
-        difficulties=difficulties,
-        tags=tags,
-        languages=languages,
-        sample=sample,
-        seed=seed,
-        first=first,
-    )
     chosen = choose(wanted, dataset)
     if json:
         print_json({"dataset": dataset.name, "tasks": [_row(task) for task in chosen], **_unlisted(dataset)})
@@ -214,7 +204,7 @@ def convert(  # noqa: PLR0913 - every option of the command is a parameter
 ) -> None:
     """Write tasks of any format as canonical Harbor folders; each loads again to the same digest."""
     opened = open_task_or_dataset(source, dataset=dataset, strict=strict)
-    written = _convert(choose(selection(ids=ids), opened), output, overwrite=overwrite)
+    written = _convert(choose(selection({"ids": ids}), opened), output, overwrite=overwrite)
     if json:
         print_json({"written": written, **_unlisted(opened)})
     else:
