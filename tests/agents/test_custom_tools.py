@@ -45,12 +45,13 @@ async def test_a_tool_of_the_tasks_category_is_offered_and_its_arguments_are_nev
     bench = ModelBench(tmp_path, tmp_path / "home", agent=agent)
     with ModelServer(first, last) as server:
         result = await bench.run(f"openai:toy@{server.url}", tools=(NOTE, ELSEWHERE))
-        told = str(server.requests[1]["messages"])
+        answers = [one["content"] for one in server.requests[1]["messages"] if one["role"] in ("tool", "user")]
+        told = "\n".join(answers)
         offered = str(server.requests[0])
     assert result.outcome == "solved"
     assert "noted" in told
     assert "two.txt" in told
-    assert "pwned\n" not in told.replace(HOSTILE, "")
+    assert "pwned" not in told
     assert "Write a text to a file of the app." in offered
     assert "OTHER" not in offered
 

@@ -72,7 +72,8 @@ def test_no_builtin_example_gives_a_bundled_task_away() -> None:
     tasks = list(load_dataset("samples"))
     assert len(tasks) > 10
     for each in tasks:
-        assert retrieve(each, each.instruction, builtin_examples(), count=1).left_out == ()
+        found = retrieve(each, each.instruction, builtin_examples(), count=1)
+        assert (len(found.chosen), found.left_out) == (1, ())
 
 
 def test_an_example_is_shown_in_the_words_that_the_protocol_reads(task: Task) -> None:

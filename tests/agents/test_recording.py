@@ -36,6 +36,8 @@ async def test_no_half_of_a_secret_stays_at_the_cut(recording: Recording, shift:
     recording.add(Call("exec", {"script": output.decode()}), Told(output=output, output_bytes=len(output)))
     (step,) = (await recording.finish()).steps
     kept = step.model_dump_json()
+    assert "xxxx" in kept
+    assert "zzzz" in kept
     for part in (SECRET[:6], SECRET[-6:], SECRET[4:10]):
         assert part not in kept
 

@@ -65,10 +65,13 @@ async def test_every_start_is_followed_by_its_end(tmp_path: Path) -> None:
 async def test_a_trial_starts_only_when_the_next_event_is_asked_for(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FakeRunner(), most=1)
     bench.submit()
+    starting = 0
     async for event in bench.events():
         if isinstance(event, TrialStarting):
+            starting += 1
             await asyncio.sleep(0)
             assert event.job.plan.key not in {key for key, _ in bench.runner.seen}
+    assert starting == len(bench.runner.seen) == 4
 
 
 async def test_what_the_runner_raises_is_told_and_the_others_go_on(tmp_path: Path) -> None:
