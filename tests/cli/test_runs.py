@@ -115,6 +115,17 @@ def test_a_trial_is_shown_with_verdict_clocks_and_files(termarena: Callable[...,
     assert (shown["outcome"], shown["reward"]) == ("solved", 1.0)
 
 
+def test_a_trial_whose_result_lacks_a_field_says_which(termarena: Callable[..., Done], project: Path) -> None:
+    path = project / "runs" / "2026-01-01-fake" / "trials" / "task-001" / "attempt-1" / "result.json"
+    whole = path.read_text()
+    path.write_text(json.dumps({name: value for name, value in json.loads(whole).items() if name != "outcome"}))
+    done = termarena("runs", "show", "2026-01-01", "task-001")
+    path.write_text(whole)
+    assert (done.status, done.out) == (1, "")
+    assert "result.json: outcome: found" in done.err
+    assert "expected Field required" in done.err
+
+
 def test_the_log_of_a_run_is_its_journal(termarena: Callable[..., Done]) -> None:
     lines = termarena("runs", "logs", "2026-01-01").out.splitlines()
     assert len(lines) == 1 + 2 * 4 + 1

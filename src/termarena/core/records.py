@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from termarena.core.errors import TaskFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Json", "read_record", "write_atomically", "write_record"]
+__all__ = ["Json", "read_record", "read_record_as", "write_atomically", "write_record"]
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+Held = TypeVar("Held", bound=BaseModel)
 
 # A record is read whole: the limit keeps a wrong path, such as a disk image, from filling the memory.
 RECORD_LIMIT_BYTES = 256 << 20
@@ -55,6 +58,21 @@ def read_record(path: Path | str, kind: str, *, version: int = 1) -> dict[str, J
             hint="a newer TermArena wrote this file: update this one",
         )
     return document
+
+
+def read_record_as(model: type[Held], path: Path | str, kind: str) -> Held:
+    """What a record of this kind and of version 1 holds, as an object of this class.
+
+    Raises what `read_record` raises, and TaskFormatError for the first field that does not fit.
+    """
+    record = read_record(path, kind)
+    del record["schema_version"]
+    try:
+        return model.model_validate(record)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise TaskFormatError(str(path), field=where, found=repr(first["input"])[:80], expected=first["msg"]) from error
 
 
 def write_atomically(path: Path | str, content: bytes) -> None:

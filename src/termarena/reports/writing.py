@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
 from pydantic_core import to_json
 
-from termarena.core.errors import TaskFormatError
-from termarena.core.records import read_record, write_atomically
+from termarena.core.records import read_record_as, write_atomically
 from termarena.reports.markdown import as_markdown
 from termarena.reports.report import Report
 
@@ -36,11 +34,4 @@ def write_report(report: Report, folder: RunFolder) -> None:
 
 def read_report(path: Path) -> Report:
     """The report in a `report.json`. Raises TaskFormatError when there is none in it."""
-    record = read_record(path, _KIND)
-    del record["schema_version"]
-    try:
-        return Report.model_validate(record)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise TaskFormatError(str(path), field=where, found=repr(first["input"])[:80], expected=first["msg"]) from error
+    return read_record_as(Report, path, _KIND)

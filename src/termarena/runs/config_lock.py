@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from termarena import __version__
-from termarena.core.errors import DigestMismatch, NotFound, RunNotWritable, TaskFormatError
-from termarena.core.records import read_record, write_record
+from termarena.core.errors import DigestMismatch, NotFound, RunNotWritable
+from termarena.core.records import read_record_as, write_record
 from termarena.core.scrub import Scrubber
 from termarena.runs.journal import now
 from termarena.runs.machine import MachineFacts, machine_facts
@@ -213,16 +213,7 @@ def read_config_lock(folder: RunFolder) -> ConfigLock:
         raise NotFound(
             f"{folder.path} is no run: it has no {folder.config_lock.name}", hint="list runs with: termarena runs list"
         )
-    record = read_record(folder.config_lock, KIND)
-    record.pop("schema_version")
-    try:
-        return ConfigLock.model_validate(record)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise TaskFormatError(
-            str(folder.config_lock), field=where, found=repr(first["input"])[:80], expected=first["msg"]
-        ) from error
+    return read_record_as(ConfigLock, folder.config_lock, KIND)
 
 
 def check_digests(expected: Mapping[str, str], tasks: Iterable[Task], *, hint: str = CHANGED_HINT) -> None:

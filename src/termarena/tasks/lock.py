@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from termarena.core.errors import DigestMismatch, NotFound, TaskFormatError, UsageError
-from termarena.core.records import read_record, write_record
+from termarena.core.errors import DigestMismatch, NotFound, UsageError
+from termarena.core.records import read_record_as, write_record
 from termarena.tasks.dataset import is_bundled
 from termarena.tasks.digest import LOCK_NAME, file_digests
 from termarena.tasks.model import Frozen
@@ -72,13 +70,7 @@ def read_lock(place: Path) -> DatasetLock:
         raise NotFound(
             f"{place} has no {LOCK_NAME}", hint=f"make one with: termarena datasets lock {place} --version 1.0"
         )
-    try:
-        record = read_record(path, _KIND)
-        return DatasetLock.model_validate({name: value for name, value in record.items() if name != "schema_version"})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise TaskFormatError(str(path), field=where, found=repr(first["input"])[:80], expected=first["msg"]) from error
+    return read_record_as(DatasetLock, path, _KIND)
 
 
 def verify_lock(dataset: Dataset, lock: DatasetLock) -> tuple[str, ...]:
