@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from termarena.core.errors import NotFound, UsageError
+from termarena.core.errors import NotFound
+from termarena.core.given_files import read_given
 from termarena.models import ToolSpec
 
 if TYPE_CHECKING:
@@ -72,13 +73,4 @@ def read_tools(path: Path) -> tuple[CustomTool, ...]:
     """Raises `NotFound` for a path without a file, `UsageError` for a file that holds no tools."""
     if not path.is_file():
         raise NotFound(f"no file of tools is at {path}", hint="docs/agents.md shows one")
-    try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise UsageError(f"{path} is larger than {LARGEST_BYTES} bytes")
-        return _File.model_validate_json(path.read_bytes()).tools
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: {where}: {first['msg']}", hint="docs/agents.md shows such a file") from error
+    return read_given(_File, path, largest_bytes=LARGEST_BYTES, hint="docs/agents.md shows such a file").tools

@@ -13,12 +13,25 @@ if TYPE_CHECKING:
 
     from termarena.core.run_folder import AttemptFolder, RunFolder
 
-__all__ = ["RUNS", "Found", "RunArgument", "attempts_in", "find_attempt", "find_run", "runs_in"]
+__all__ = [
+    "RUNS",
+    "Found",
+    "MovedOption",
+    "RunArgument",
+    "attempts_in",
+    "find_attempt",
+    "find_run",
+    "free_place",
+    "runs_in",
+]
 
 RUNS = Path("runs")
 """Where runs lie, below the current folder, unless `--out` says otherwise."""
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's folder, or its id (or the start of it) in ./runs.")
+]
+MovedOption = Annotated[
+    Path | None, typer.Option("--path", "-p", metavar="FOLDER", help="Where the tasks are now, if they were moved.")
 ]
 _ATTEMPT = re.compile(r"attempt-([1-9][0-9]*)(?:-retry-([1-9][0-9]*))?")
 
@@ -49,6 +62,14 @@ def find_run(name: str) -> RunFolder:
     problem = f"several runs begin with {name}" if meant else f"no run is at {name}, and none in ./{RUNS} is called so"
     hint = None if known else "start one with: termarena run"
     raise NotFound(problem, known=tuple(meant or known), hint=hint)
+
+
+def free_place(name: str) -> Path:
+    """Where a run of this name can go: in ./runs, with a number behind the name where that is taken."""
+    place, number = RUNS / name, 2
+    while place.exists():
+        place, number = RUNS / f"{name}-{number}", number + 1
+    return place
 
 
 def runs_in(place: Path) -> list[Path]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from termarena.core.run_folder import RunFolder
     from termarena.runs.importing import ForeignRun
+    from termarena.runs.reading import Counts
 
 __all__ = ["app"]
 
@@ -89,16 +90,13 @@ def _write(runs: Sequence[ForeignRun], out: Path | None, *, json: bool) -> None:
             }
         )
         if not json:
-            _tell(run, folder)
+            _tell(run, folder, counts)
     if json:
         print_json({"schema_version": 1, "kind": "imported-runs", "runs": told})
 
 
-def _tell(run: ForeignRun, folder: RunFolder) -> None:
-    from termarena.runs.reading import read_run
-
+def _tell(run: ForeignRun, folder: RunFolder, counts: Counts) -> None:
     print_line(str(folder.path))
-    counts = read_run(folder).counts
     missing = f", {counts.missing} without a result" if counts.missing else ""
     who = f"{run.agent} with {run.model}" if run.model else run.agent
     outcomes = f"{counts.solved} solved, {counts.unsolved} unsolved, {counts.unscored} unscored{missing}"
@@ -111,7 +109,7 @@ def _tell(run: ForeignRun, folder: RunFolder) -> None:
 
 def _folders(runs: Sequence[ForeignRun], out: Path | None) -> Iterator[RunFolder]:
     """One for each run: `out` itself where there is one run, else a folder below it; else a new one in ./runs."""
-    from termarena.cli.finding import RUNS
+    from termarena.cli.finding import free_place
     from termarena.core.run_folder import RunFolder, folder_name
 
     for run in runs:
@@ -121,7 +119,4 @@ def _folders(runs: Sequence[ForeignRun], out: Path | None) -> Iterator[RunFolder
             yield RunFolder(out / own if own else out)
             continue
         name = folder_name("-".join(filter(None, [run.origin.tool, run.origin.name, own])))
-        folder, number = RUNS / name, 2
-        while folder.exists():
-            folder, number = RUNS / f"{name}-{number}", number + 1
-        yield RunFolder(folder)
+        yield RunFolder(free_place(name))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli.choosing import TaskOption
-from termarena.cli.finding import RunArgument
+from termarena.cli.finding import MovedOption, RunArgument
 from termarena.cli.output import Column, ExitStatus, JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def regrade(
         typer.Option("--tests", metavar="FOLDER", help="The tests of one task, or a folder with TASK/tests for each."),
     ] = None,
     ids: TaskOption = None,
-    path: Annotated[
-        Path | None, typer.Option("--path", "-p", metavar="FOLDER", help="Where the tasks are now, if they were moved.")
-    ] = None,
+    path: MovedOption = None,
     json: JsonOption = False,
 ) -> None:
     """Grade a run again from the file states that it captured; the agent is not run.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from termarena.cli.finding import RunArgument
+from termarena.cli.finding import MovedOption, RunArgument
 from termarena.cli.output import JsonOption
 
 __all__ = ["app"]
@@ -22,9 +21,7 @@ def resume(
     retry_unscored: Annotated[
         bool, typer.Option("--retry-unscored", help="Try again what could not be scored, too.")
     ] = False,
-    path: Annotated[
-        Path | None, typer.Option("--path", "-p", metavar="FOLDER", help="Where the tasks are now, if they were moved.")
-    ] = None,
+    path: MovedOption = None,
     allow_changed: Annotated[
         bool, typer.Option("--allow-changed", help="Go on although tasks have changed; the run is then a mixed one.")
     ] = False,

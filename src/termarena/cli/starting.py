@@ -59,11 +59,8 @@ def new_folder(agent: str) -> Path:
     """`runs/2026-11-15T10-00-00Z-oracle`, or with a number behind it where that is taken."""
     from datetime import UTC, datetime
 
-    from termarena.cli.finding import RUNS
+    from termarena.cli.finding import free_place
 
     word = _ODD.sub("-", agent.rpartition("/")[2]).strip("-.")[:LONGEST_WORD] or "agent"
     name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{word}"
-    folder, number = RUNS / name, 2
-    while folder.exists():
-        folder, number = RUNS / f"{name}-{number}", number + 1
-    return folder
+    return free_place(name)

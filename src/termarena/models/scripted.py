@@ -7,9 +7,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from termarena.core.errors import AgentError, NotFound, UsageError
+from termarena.core.errors import AgentError, NotFound
+from termarena.core.given_files import read_given
 from termarena.models.contract import Completion, Exchange, Message, TokenUsage, ToolCall
 
 if TYPE_CHECKING:
@@ -115,16 +116,7 @@ def read_script(path: Path) -> Script:
         raise NotFound(
             f"no script of a model is at {path}", hint="scripted:FILE takes a file; docs/models.md shows one"
         )
-    try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise UsageError(f"{path} is larger than {LARGEST_BYTES} bytes")
-        return Script.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: {where}: {first['msg']}", hint="docs/models.md shows a script") from error
+    return read_given(Script, path, largest_bytes=LARGEST_BYTES, hint="docs/models.md shows a script")
 
 
 class ScriptedModel:
