@@ -91,6 +91,18 @@ def test_one_task_that_this_machine_cannot_run_does_not_abort_the_job(
     assert "hint: start a Docker or Podman engine" in done.stderr
 
 
+def test_an_engine_that_does_not_answer_is_told_before_anything_starts(
+    tasks: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    done = termarena("run", "-p", str(tasks), "--driver", "docker", "-o", "run", env=env, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "error: engine unix:///nowhere.sock: " in done.stderr
+    assert "hint: start a Docker or Podman engine" in done.stderr
+    assert not (tmp_path / "run").exists()
+    baseline = termarena("run", "-p", str(tasks), "--driver", "docker", "-a", "always-right", env=env, cwd=tmp_path)
+    assert baseline.returncode == 0, baseline.stderr
+
+
 def test_a_task_that_cannot_be_set_up_is_not_the_agents_fault_and_all_counts_have_one_denominator(
     tasks: Path, inside: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
-from termarena.core.records import read_record_as, write_record
+from termarena.core.errors import TaskFormatError
+from termarena.core.records import read_record, read_record_as, write_record
 from termarena.core.trajectory import TrajectoryAgent
 from termarena.runs.concluding import conclude
 from termarena.runs.journal import now
@@ -31,12 +32,9 @@ __all__ = ["keep_state", "read_changes", "read_result", "scrub_texts", "write_at
 
 RESULT_KIND: Final = "trial-result"
 CHANGES_KIND: Final = "file-changes"
+_CHANGE: Final = TypeAdapter(Change)
 LARGEST_CHANGES: Final = 100_000
 """So many changed paths are listed; the number of all is told."""
-
-
-class _Changes(BaseModel):
-    changes: tuple[Change, ...]
 
 
 async def keep_state(snapshot: Snapshot, changes: FileChanges, folder: AttemptFolder, options: RunOptions) -> StateKept:
@@ -89,7 +87,10 @@ def read_changes(folder: AttemptFolder) -> FileChanges:
     """What the agent changed, read back; none where nothing was recorded. Raises `TaskFormatError`."""
     if not folder.changes.is_file():
         return FileChanges()
-    return FileChanges(read_record_as(_Changes, folder.changes, CHANGES_KIND).changes)
+    listed = read_record(folder.changes, CHANGES_KIND)["changes"]
+    if not isinstance(listed, list):
+        raise TaskFormatError(str(folder.changes), field="changes", found="no list", expected="the changed paths")
+    return FileChanges(tuple(_CHANGE.validate_python(row) for row in listed))
 
 
 def _result(state: TrialState, record: WorkspaceRecord, metrics: Mapping[str, Any]) -> TrialResult:

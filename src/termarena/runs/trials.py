@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -20,7 +21,7 @@ from termarena.runs.setting import Setting
 from termarena.runs.solved import SolvedExamples
 from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
-from termarena.sandbox.drivers import choose_driver, open_driver
+from termarena.sandbox.drivers import check_driver, choose_driver, open_driver
 from termarena.sandbox.staging import Stage
 
 if TYPE_CHECKING:
@@ -68,10 +69,13 @@ class Trials:
         self._settings: dict[str, Setting] = {}
 
     async def probe(self) -> None:
-        """Look whether the model's endpoint is there, before anything starts; nothing is asked of the model.
+        """Look whether the driver's engine and the model's endpoint are there, before anything starts.
 
-        Raises `ModelUnavailable` and its kind, and what `RunModels.check` raises.
+        Nothing is asked of the model. Raises what `check_driver` raises, `ModelUnavailable` and its kind, and what
+        `RunModels.check` raises.
         """
+        if self._baseline is None:
+            await asyncio.to_thread(check_driver, self._options.driver)
         if self._options.model is None or not takes_models(self._options.agent):
             return
         models = RunModels(limits_of(self._options), spent=self._spent)

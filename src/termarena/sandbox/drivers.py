@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Driver
     from termarena.tasks.model import Environment
 
-__all__ = ["AUTO", "DRIVERS", "Choice", "choose_driver", "open_driver"]
+__all__ = ["AUTO", "DRIVERS", "Choice", "check_driver", "choose_driver", "open_driver"]
 
 DRIVERS: Final = ("namespace", "docker")
 AUTO: Final = "auto"
@@ -71,6 +71,15 @@ def choose_driver(name: str, environment: Environment, *, home: Path) -> Choice:
     return Choice("docker", problem)
 
 
+def check_driver(name: str) -> None:
+    """Look whether the engine of a driver that was asked for by name answers; the others have none.
+
+    Raises `EngineError`, and `UsageError` for an address of an engine that is none.
+    """
+    if name == "docker":
+        _ask_engine()
+
+
 def has_image(environment: Environment) -> bool:
     """Whether the environment says how to get an image: by name, a Dockerfile or a compose file."""
     return bool(environment.image or environment.compose or environment.context.get("Dockerfile"))
@@ -96,13 +105,17 @@ def _kernel_problem(home: Path) -> str | None:
     return f"the embedded sandbox does not work here: {refused[0].name}: {refused[0].detail}" if refused else None
 
 
-def _engine_problem() -> str | None:
-    """Why no container engine can be used; None when one answers."""
+def _ask_engine() -> None:
     from termarena.sandbox.docker.address import find_address  # noqa: PLC0415 - only where it is asked
     from termarena.sandbox.docker.sweeping import ask  # noqa: PLC0415 - only where it is asked
 
+    ask(find_address(), "GET", "/version")
+
+
+def _engine_problem() -> str | None:
+    """Why no container engine can be used; None when one answers."""
     try:
-        ask(find_address(), "GET", "/version")
+        _ask_engine()
     except (EngineError, UsageError) as error:
         return str(error)
     return None
