@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import tempfile
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from elizaos_terminal_bench.types import TerminalTask, category_named, difficulty_named
 from termarena.core.errors import NotFound, UsageError
 from termarena.core.settings import resolve_settings
+from termarena.sandbox.staged import staged
 from termarena.tasks import SAMPLES, Selection, load_dataset
 from termarena.tasks.pull import find_pulled
 from termarena.tasks.pull.known import look_up
@@ -149,7 +149,7 @@ def task_of(task: TerminalTask) -> Task:
     if task.source is not None:
         return task.source
     fields = {name: value for name, value in asdict(task).items() if name != "source" and value not in (None, "")}
-    with tempfile.TemporaryDirectory(prefix="termarena-task-") as folder:
+    with staged("task") as folder:
         file = Path(folder, "tasks.json")
         file.write_text(json.dumps([fields]), encoding="utf-8")
         return load_dataset(file).whole().tasks[0]

@@ -14,6 +14,7 @@ from termarena.core.errors import BuildTimeout, CapabilityMissing, TaskError, Un
 from termarena.sandbox import Feature
 from termarena.sandbox.bare import bare_spec, prepare_bare
 from termarena.sandbox.namespace import NamespaceDriver
+from termarena.sandbox.staged import stage_below, staged, sweep_staged
 from termarena.sandbox.staging import KEPT_ALIVE, Stage
 from termarena.tasks import load_task
 from termarena.tasks.files import FileTree, TreeFile
@@ -224,3 +225,13 @@ async def test_a_healthcheck_that_hangs(stage: Stage, tmp_path: Path) -> None:
 
 async def test_the_embedded_driver_builds_nothing(embedded: NamespaceDriver) -> None:
     assert Feature.BUILD not in embedded.capabilities().features
+
+
+def test_what_a_living_harness_stages_is_not_swept(tmp_path: Path) -> None:
+    stage_below(tmp_path)
+    with staged("tests") as folder:
+        (folder / "test.sh").touch()
+        sweep_staged(tmp_path)
+        assert (folder / "test.sh").exists()
+        assert tmp_path in folder.parents
+    assert list((tmp_path / "staged").iterdir()) == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena import __version__
@@ -15,10 +13,12 @@ from termarena.agents.scripts import laid_down, words_for
 from termarena.agents.workspace import ANY_SHELL
 from termarena.core.errors import NoSolution
 from termarena.sandbox.bare import filled_in
+from termarena.sandbox.staged import staged
 from termarena.sandbox.terminal import TerminalOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     from termarena.agents.contract import AgentTerminal, Brief, Workspace
     from termarena.agents.registry import AgentFactory, AgentRequest
@@ -91,9 +91,9 @@ class Oracle:
     async def _run(self, workspace: Workspace, solution: Solution, place: _Place, env: Mapping[str, str]) -> int:
         entry = solution.entry or ""
         path = f"{place.folder}/{place.name or entry}"
-        with tempfile.TemporaryDirectory(prefix="termarena-solution-") as staged:
-            await asyncio.to_thread(_stage, solution, Path(staged), place)
-            async with laid_down(workspace, Path(staged), place.folder):
+        with staged("solution") as files:
+            await asyncio.to_thread(_stage, solution, files, place)
+            async with laid_down(workspace, files, place.folder):
                 if place is _TERMINAL_BENCH_1:
                     async with _terminal(workspace, env) as terminal:
                         return (await terminal.run(f"bash {path}", timeout_s=workspace.seconds_left)).exit_status

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ from termarena import __version__
 from termarena.agents.contract import AgentReport
 from termarena.agents.workspace import SCRIPT_FILE
 from termarena.core.errors import NotFound, UsageError, WorkspaceClosed
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -79,9 +79,9 @@ class Script:
 
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:  # noqa: ARG002 - a script reads nothing
         """Run it where commands start, as the agent's user. How it ended is told, not judged, nor is lack of memory."""
-        with tempfile.TemporaryDirectory(prefix="termarena-script-") as staged:
-            await asyncio.to_thread(self._stage, Path(staged))
-            async with laid_down(workspace, Path(staged), FOLDER):
+        with staged("script") as place:
+            await asyncio.to_thread(self._stage, place)
+            async with laid_down(workspace, place, FOLDER):
                 done = await workspace.exec(words_for(f"{FOLDER}/{self._file}", self._content))
         is_exhausted = done.oom_killed and done.exit_status != 0
         message = f"the script ended with status {done.exit_status}"

@@ -10,18 +10,18 @@ import asyncio
 import errno
 import hashlib
 import os
-import tempfile
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxFileError
 from termarena.grading.laying import TESTS, VERIFIER_LOGS
 from termarena.grading.rewards import REWARD_FILES
 from termarena.grading.rules.places import REWRITTEN, TESTS_ALTERED
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     from termarena.grading.contract import IntegrityFinding
     from termarena.sandbox.contract import Sandbox
@@ -72,8 +72,8 @@ async def altered_tests(box: Sandbox, laid: Mapping[str, str]) -> tuple[Integrit
     """Which of the laid files, given by path and digest, are no longer what was laid; further ones are no matter."""
     if not laid:
         return ()
-    with tempfile.TemporaryDirectory(prefix="termarena-laid-") as folder:
-        place = Path(folder) / "tests"
+    with staged("laid") as folder:
+        place = folder / "tests"
         try:
             await box.get_tree(TESTS, place)
         except SandboxFileError as error:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import DigestMismatch, SandboxFileError
 from termarena.grading.rules.places import FORGED
+from termarena.sandbox.staged import staged
 from termarena.tasks.digest import digest_of_view, scored_view
 from termarena.tasks.files import scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from termarena.grading.contract import IntegrityFinding
     from termarena.grading.job import GradingJob
@@ -147,9 +147,9 @@ class Room:
 
 
 async def _check_empty(box: Sandbox, path: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="termarena-logs-") as folder:
+    with staged("logs") as folder:
         try:
-            report = await box.get_tree(path, Path(folder) / "found", max_bytes=0)
+            report = await box.get_tree(path, folder / "found", max_bytes=0)
         except SandboxFileError as error:
             problem = f"{path} is not an empty folder after it was made anew: {error}"
             raise NotClean(problem, is_contested=True) from error
@@ -170,7 +170,7 @@ async def lay(box: Sandbox, stock: Stock, job: GradingJob) -> Mapping[str, str]:
     """Put the tests into the empty `/tests`; their digests by path. Raises what `Stock.copy` and `put_tree` raise."""
     if not job.layers:
         return {}
-    with tempfile.TemporaryDirectory(prefix="termarena-tests-") as folder:
-        digests = await asyncio.to_thread(stock.copy, job, Path(folder))
-        await box.put_tree(Path(folder), TESTS, user="root")
+    with staged("tests") as folder:
+        digests = await asyncio.to_thread(stock.copy, job, folder)
+        await box.put_tree(folder, TESTS, user="root")
     return digests

@@ -8,16 +8,16 @@ import csv
 import hashlib
 import posixpath
 import re
-import tempfile
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.core.errors import SandboxFileError
 from termarena.grading.rules.rule import canonical
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from termarena.sandbox.contract import FileChanges, Sandbox
 
@@ -121,8 +121,8 @@ async def _lines(box: Sandbox, path: str) -> list[str]:
 
 async def _all_records(box: Sandbox, names: Iterable[str]) -> list[tuple[list[str], list[str]]]:
     """The records of many packages, in one transfer."""
-    with tempfile.TemporaryDirectory(prefix="termarena-dpkg-") as folder:
-        place = Path(folder) / "info"
+    with staged("dpkg") as folder:
+        place = folder / "info"
         try:
             await box.get_tree(DPKG, place, max_bytes=DATABASE_BYTES)
         except SandboxFileError:

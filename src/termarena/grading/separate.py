@@ -9,12 +9,12 @@ import os
 import posixpath
 import shutil
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 from termarena.core.errors import CapabilityMissing, SandboxFileError
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,16 +107,16 @@ async def _carry(box: Sandbox, own: Sandbox, load: _Load, changes: FileChanges |
     source = _service(box, service)
     if any(load.path == place or load.path.startswith(f"{place}/") for place in _GRADERS_OWN):
         return Carried(load.path, service, "refused")
-    with tempfile.TemporaryDirectory(prefix="termarena-artifact-") as folder:
-        staged = Path(folder) / "tree"
+    with staged("artifact") as folder:
+        tree = folder / "tree"
         try:
-            report = await source.get_tree(load.path, staged, max_bytes=ARTIFACT_BYTES)
+            report = await source.get_tree(load.path, tree, max_bytes=ARTIFACT_BYTES)
         except SandboxFileError as error:
             if error.errno == errno.ENOTDIR:
                 return await _carry_file(source, own, load, changes)
             return Carried(load.path, service, "refused" if error.errno == errno.EFBIG else "missing")
-        await asyncio.to_thread(_drop, staged, load)
-        await own.put_tree(staged, load.path)
+        await asyncio.to_thread(_drop, tree, load)
+        await own.put_tree(tree, load.path)
     return Carried(load.path, service, "carried", report.files, report.skipped)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import TaskError
 from termarena.core.run_folder import folder_name
 from termarena.sandbox.health import until_healthy
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from termarena.core.run_folder import AttemptFolder
     from termarena.runs.plan import RunOptions
@@ -100,9 +100,9 @@ async def lay_step(box: Sandbox, leg: Leg) -> None:
         return
     if step.workdir:
         target = leg.workdir or "/app"
-        with tempfile.TemporaryDirectory(prefix="termarena-step-") as staged:
-            await asyncio.to_thread(step.workdir.write_to, Path(staged))
-            await box.put_tree(Path(staged), target)
+        with staged("step") as files:
+            await asyncio.to_thread(step.workdir.write_to, files)
+            await box.put_tree(files, target)
         if step.workdir.get(SETUP) is not None:
             await _set_up(box, step.name, target)
     if step.healthcheck is not None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import CapabilityMissing, TaskError, UsageError
 from termarena.sandbox.spec import Limits, Network, SandboxSpec
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,9 +55,9 @@ async def prepare_bare(box: Sandbox, environment: Environment) -> None:
     if recipe.setup is None:
         return
     folder = f"/tmp/environment-{box.id}"  # noqa: S108 - inside the sandbox, where nothing runs yet
-    with tempfile.TemporaryDirectory(prefix="termarena-environment-") as staged:
-        await asyncio.to_thread(environment.context.write_to, Path(staged))
-        await box.put_tree(Path(staged), folder, user="root")
+    with staged("environment") as context:
+        await asyncio.to_thread(environment.context.write_to, context)
+        await box.put_tree(context, folder, user="root")
     script = f"{folder}/{recipe.setup}"
     done = await box.exec(["sh", script], user="root", cwd=folder)
     await box.exec(["rm", "-rf", folder], user="root", cwd="/")

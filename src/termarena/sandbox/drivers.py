@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.core.errors import CapabilityMissing, EngineError, NotFound, UsageError
+from termarena.sandbox.staged import stage_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +36,11 @@ def open_driver(
 ) -> Driver:
     """The driver of this name, which starts nothing yet; whoever opens it closes it.
 
-    `home` holds traces and root file systems, `run_id` labels containers, `on_log` gets the lines of pulls and builds.
-    Raises `NotFound` with the names there are.
+    `home` holds traces, root file systems and, from now on, whatever this process stages; `run_id` labels containers,
+    `on_log` gets the lines of pulls and builds. Raises `NotFound` with the names there are.
     """
+    if home is not None:
+        stage_below(home)
     # Each is imported when it is used: a machine without an engine never loads the client for one.
     if name == "namespace":
         made: Driver = import_module("termarena.sandbox.namespace").NamespaceDriver(home=home)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import tempfile
 import time
 from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +18,7 @@ from termarena.sandbox.contract import Prepared, Snapshot
 from termarena.sandbox.drivers import has_image
 from termarena.sandbox.health import until_healthy
 from termarena.sandbox.spec import Feature, Limits, Network, Root, SandboxSpec
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -200,10 +200,10 @@ class Stage:
 
     async def _from_image(self, order: _Order) -> _Made:
         spec = order.spec
-        with tempfile.TemporaryDirectory(prefix="termarena-context-") as staged:
+        with staged("context") as context:
             if spec.root.path is not None:
-                await asyncio.to_thread(order.environment.context.write_to, Path(staged))
-                placed = spec.root.model_copy(update={"path": staged / spec.root.path})
+                await asyncio.to_thread(order.environment.context.write_to, context)
+                placed = spec.root.model_copy(update={"path": context / spec.root.path})
                 spec = spec.model_copy(update={"root": placed})
             prepared = await self._driver.prepare(spec)
         return _Made(prepared, prepared.digest)

@@ -2,6 +2,7 @@
 
     <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives
     <home>/sandboxes/<id>/about.json   who made it, and the cgroups to remove
+    <home>/staged/<what>-<id>/lock     locked as long as the harness lives that stages files there
     <home>/rootfs/…                    unpacked and synthesised root file systems
     <home>/rootfs/host-<key>.lock      locked as long as a driver may start sandboxes on that root
 
@@ -19,10 +20,14 @@ import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from termarena.sandbox.contract import SandboxRecord
 
-__all__ = ["Trace", "default_home", "list_traces", "sweep_traces"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Trace", "claim", "default_home", "list_traces", "sweep_dead", "sweep_traces"]
 
 BUSY_S = 1.0
 """How long a dead sandbox's last process may take to leave; one that takes longer is left to the next sweep."""
@@ -39,25 +44,31 @@ def default_home() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "termarena"
 
 
+def claim(folder: Path, about: Mapping[str, object]) -> int:
+    """Make a folder that counts as alive while the returned descriptor, or a copy of it, is open. Raises `OSError`."""
+    # It gets its name when it is complete and locked: a sweep in between would take it for a dead one's.
+    fresh = folder.with_name(f".{folder.name}")
+    fresh.mkdir(parents=True, mode=0o700)
+    (fresh / "about.json").write_text(json.dumps(about))
+    lock_fd = os.open(fresh / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fresh.rename(folder)
+    return lock_fd
+
+
 class Trace:
     """The trace of one sandbox; `lock_fd` is to be handed to its process 1 and then closed."""
 
     def __init__(self, home: Path, sandbox_id: str, *, root: str, cgroups: tuple[Path, ...]) -> None:
         """Creates the folder and takes the lock; raises `OSError` where the home is not writable."""
         self.folder = home / "sandboxes" / sandbox_id
-        # It gets its name when it is complete and locked: a sweep in between would take the sandbox for dead.
-        fresh = self.folder.with_name(f".{sandbox_id}")
-        fresh.mkdir(parents=True, mode=0o700)
         about = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "harness_pid": os.getpid(),
             "root": root,
             "cgroups": [str(path) for path in cgroups],
         }
-        (fresh / "about.json").write_text(json.dumps(about))
-        self.lock_fd = os.open(fresh / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self.lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fresh.rename(self.folder)
+        self.lock_fd = claim(self.folder, about)
 
     def release(self) -> None:
         """Close our copy of the lock; the sandbox's process 1 keeps it locked while it lives."""
@@ -98,11 +109,11 @@ def _about(folder: Path) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _folders(home: Path, *, unfinished: bool = False) -> list[Path]:
-    """The traces; or those whose making began long ago and never ended."""
+def _folders(parent: Path, *, unfinished: bool = False) -> list[Path]:
+    """What was claimed; or that whose making began long ago and never ended."""
     found = []
     with contextlib.suppress(FileNotFoundError):
-        found = [path for path in sorted((home / "sandboxes").iterdir()) if path.name.startswith(".") == unfinished]
+        found = [path for path in sorted(parent.iterdir()) if path.name.startswith(".") == unfinished]
     if not unfinished:
         return found
     long_ago = time.time() - UNFINISHED_AFTER_S
@@ -114,7 +125,7 @@ def _folders(home: Path, *, unfinished: bool = False) -> list[Path]:
 def list_traces(home: Path) -> tuple[SandboxRecord, ...]:
     """Every sandbox that left a trace, alive or not."""
     records = []
-    for folder in _folders(home):
+    for folder in _folders(home / "sandboxes"):
         about = _about(folder)
         pid = about.get("harness_pid")
         records.append(
@@ -149,11 +160,16 @@ def _remove_cgroups(paths: list[Path]) -> bool:
 
 def sweep_traces(home: Path) -> int:
     """Remove the folders and cgroups of sandboxes whose process 1 is dead; how many there were."""
-    dead = [folder for folder in _folders(home) if not _is_locked(folder)]
+    return sweep_dead(home / "sandboxes")
+
+
+def sweep_dead(parent: Path) -> int:
+    """Remove what was claimed below a folder and is alive no more, with its cgroups; how many there were."""
+    dead = [folder for folder in _folders(parent) if not _is_locked(folder)]
     for folder in dead:
         cgroups = _about(folder).get("cgroups")
         if _remove_cgroups([Path(str(path)) for path in cgroups] if isinstance(cgroups, list) else []):
             shutil.rmtree(folder, ignore_errors=True)
-    for folder in _folders(home, unfinished=True):
+    for folder in _folders(parent, unfinished=True):
         shutil.rmtree(folder, ignore_errors=True)
     return len(dead)

@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,6 +35,7 @@ from termarena.sandbox.docker.images import inspect_image
 from termarena.sandbox.docker.pinning import load_composition
 from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, restore
 from termarena.sandbox.docker.sweeping import remove_all_with
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -212,8 +212,8 @@ async def _up(driver: DockerDriver, spec: SandboxSpec, root: Root, tags: dict[st
     document = rewrite(load_composition(path), spec, service=root.service, tags=tags, source=str(path), image=image)
     env = _environment(driver.address, spec)
     program = await _program(driver, env)
-    with tempfile.TemporaryDirectory(prefix="termarena-compose-") as folder:
-        file = Path(folder) / "compose.yaml"
+    with staged("compose") as folder:
+        file = folder / "compose.yaml"
         file.write_text(yaml.safe_dump(document, sort_keys=True))
         place = ["-p", tags[labels.SANDBOX], "-f", str(file), "--project-directory", str(path.parent.absolute())]
         if any("build" in body for body in document["services"].values()):

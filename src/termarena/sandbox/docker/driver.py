@@ -31,6 +31,7 @@ from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, Sa
 from termarena.sandbox.docker.sweeping import containers_with, remove_all_with
 from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import Root, SandboxSpec
+from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import default_home
 
 if TYPE_CHECKING:
@@ -219,6 +220,7 @@ class DockerDriver:
         loop = asyncio.get_running_loop()
         async with self._opening.setdefault(loop, asyncio.Lock()):
             if self._reaper is None:
+                await asyncio.to_thread(sweep_staged, Path(self._harness.home))
                 self._reaper = Reaper(self.address, f"{labels.HARNESS}={self._harness.id}")
             if loop not in self._hubs:
                 hub = Hub(self.address, self._harness.id)

@@ -24,6 +24,7 @@ from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import NamespaceSnapshot, load_snapshot
 from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import Feature, Limits, SandboxSpec
+from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class NamespaceDriver:
         """See the contract."""
         remove_abandoned(self._home / "rootfs")
         self._store.prune()
+        sweep_staged(self._home)
         return sweep_traces(self._home)
 
     def load(self, path: Path) -> Snapshot:
