@@ -221,7 +221,7 @@ def test_the_samples_are_the_default_and_said_aloud(env: dict[str, str], tmp_pat
         (["--task", "nothing"], 2, "no task is called nothing"),
         (["--timeout-multiplier", "0"], 2, "--timeout-multiplier"),
         (["--grading", "wild"], 2, "wild"),
-        (["-t", "hello-world", "--out", "/proc/run"], 1, "/proc/run"),
+        (["-t", "hello-world", "--out", "/proc/run"], 2, "/proc/run"),
     ],
 )
 def test_what_cannot_be_run_says_why_and_starts_nothing(
@@ -232,6 +232,23 @@ def test_what_cannot_be_run_says_why_and_starts_nothing(
     assert told.out == ""
     assert message in told.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("out", ["taken", "taken/below", "/proc/nothing"])
+def test_an_out_that_cannot_be_a_folder_is_a_wrong_word_and_no_fault(
+    inside: pytest.CaptureFixture[str], tasks: Path, out: str
+) -> None:
+    Path("taken").touch()
+    assert main(["run", "-p", str(tasks), "-a", "always-right", "--out", out]) == 2
+    said = inside.readouterr().err
+    assert f"error: cannot begin a run in {out}: " in said
+    assert "--out DIR" in said
+    assert "resume" not in said
+
+
+def test_one_trial_is_not_called_trials(inside: pytest.CaptureFixture[str], tasks: Path) -> None:
+    assert main(["run", "-p", str(tasks), "--task", "one", "-a", "always-right", "--out", "run"]) == 0
+    assert "always-right on 1 task of tasks: 1 trial, in run\n" in inside.readouterr().err
 
 
 def test_a_folder_that_holds_a_run_is_refused(tasks: Path, inside: pytest.CaptureFixture[str]) -> None:

@@ -109,7 +109,7 @@ def _show_pulled(got: Pulled, dataset: Dataset) -> None:
     for note in got.notes:
         say(f"note: {note}")
     at = f" at {got.revision}" if got.revision else ""
-    say(f"{len(dataset)} tasks{at}" + (", as pulled before" if got.is_from_cache and got.revision else ""))
+    say(f"{_tasks(len(dataset))}{at}" + (", as pulled before" if got.is_from_cache and got.revision else ""))
     if not dataset.tasks:
         for broken in dataset.broken:
             say(f"error: {broken.error}")
@@ -137,7 +137,7 @@ def lock(
         print_json({"path": str(path), "name": made.name, "version": made.version, "tasks": len(made.tasks)})
         return
     print_line(str(path))
-    say(f"{made.name} {made.version}: {len(made.tasks)} tasks locked")
+    say(f"{made.name} {made.version}: {_tasks(len(made.tasks))} locked")
 
 
 @app.command()
@@ -154,7 +154,12 @@ def verify(source: FolderArgument, *, strict: StrictOption = None, json: JsonOpt
     else:
         for change in harmless:
             say(f"note: {change}, which cannot move a score")
-        print_line(f"{expected.name} {expected.version}: all {len(expected.tasks)} tasks are as locked")
+        tasks = "its one task is" if len(expected.tasks) == 1 else f"all {len(expected.tasks)} tasks are"
+        print_line(f"{expected.name} {expected.version}: {tasks} as locked")
+
+
+def _tasks(number: int) -> str:
+    return "1 task" if number == 1 else f"{number} tasks"
 
 
 @contextmanager

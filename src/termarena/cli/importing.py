@@ -96,11 +96,13 @@ def _write(runs: Sequence[ForeignRun], out: Path | None, *, json: bool) -> None:
 
 
 def _tell(run: ForeignRun, folder: RunFolder, counts: Counts) -> None:
+    from termarena.reports.telling import count
+
     print_line(str(folder.path))
     missing = f", {counts.missing} without a result" if counts.missing else ""
     who = f"{run.agent} with {run.model}" if run.model else run.agent
     outcomes = f"{counts.solved} solved, {counts.unsolved} unsolved, {counts.unscored} unscored{missing}"
-    say(f"{who} on {len(run.tasks)} tasks of {run.dataset}: {outcomes}")
+    say(f"{who} on {count(len(run.tasks), 'task')} of {run.dataset}: {outcomes}")
     for name, value in run.origin.changed_limits.items():
         say(f"note: a limit that is not the tasks' own: {name} = {value}")
     for note in run.origin.notes:

@@ -91,7 +91,7 @@ def trial_log_text(log: Mapping[str, Any]) -> str:
     parts = [f"== {log['folder']}"]
     calls = log["tool_calls"] or []
     if calls:
-        parts += [f"== what the agent did ({len(calls)} calls)", *map(_call_line, calls)]
+        parts += [f"== what the agent did ({count(len(calls), 'call')})", *map(_call_line, calls)]
     for title, detail in (("the agent's error", log["agent_error"]), ("the fault", log["fault_detail"])):
         if detail:
             lines = [f"{detail['kind']}: {detail['message']}", detail.get("log_tail", ""), detail.get("traceback", "")]

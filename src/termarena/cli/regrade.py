@@ -109,11 +109,11 @@ def _row(one: Regraded) -> dict[str, object]:
 
 def _print(regraded: Sequence[Regraded], *, accuracy: float | None) -> None:
     from termarena.cli.ending import OUTCOME_STYLES
-    from termarena.reports.telling import percent
+    from termarena.reports.telling import count, percent
 
     styled = [Column(title, styles=OUTCOME_STYLES) for title in ("before", "now")]
     rows = [[one.key.task_id, one.key.attempt, one.before, one.after, one.reward, one.why] for one in regraded]
     print_table(["task", Column("attempt", "right"), *styled, Column("reward", "right"), "not graded again"], rows)
     changed = sum(one.after is not None and one.after != one.before for one in regraded)
     print_line()
-    print_line(f"{changed} of {len(regraded)} trials changed; accuracy {percent(accuracy)}")
+    print_line(f"{changed} of {count(len(regraded), 'trial')} changed; accuracy {percent(accuracy)}")

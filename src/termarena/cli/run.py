@@ -156,6 +156,7 @@ def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None
     from termarena.cli.starting import new_folder
     from termarena.core.run_folder import RunFolder
     from termarena.core.settings import resolve_settings
+    from termarena.reports.telling import count
     from termarena.runs.opening import start_run
     from termarena.runs.trials import Trials
 
@@ -164,9 +165,8 @@ def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None
     runner = Trials(options, home=home, run_id=folder.id)
     asyncio.run(runner.probe())
     opened = start_run(options, meant.tasks, folder, facts)
-    say(
-        f"{options.agent} on {len(meant.tasks)} tasks of {facts.dataset}: {opened.lock.trials} trials, in {folder.path}"
-    )
+    tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
+    say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
     return carry_out(opened, runner, json=json)
 
 

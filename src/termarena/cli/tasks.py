@@ -85,7 +85,7 @@ def list_tasks(  # noqa: PLR0913 - every option of the command is a parameter
             [_cells(task) for task in chosen],
         )
         print_line()
-        print_line(f"{len(chosen)} of {len(dataset)} tasks in {dataset.name}")
+        print_line(f"{len(chosen)} of {len(dataset)} {'task' if len(dataset) == 1 else 'tasks'} in {dataset.name}")
     _end_with_unlisted(dataset, as_json=json)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from termarena import __version__
-from termarena.core.errors import NotFound, RunNotWritable, TaskError, UsageError
+from termarena.core.errors import NotFound, TaskError, UsageError
 from termarena.runs.config_lock import check_digests, lock_of, read_config_lock, write_config_lock
 from termarena.runs.engine import Job
 from termarena.runs.journal import Journal, Tail
@@ -103,8 +103,8 @@ class OpenRun:
 def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, facts: RunFacts) -> OpenRun:
     """Begin a run: its folder, its lock and the first line of its journal are written and durable.
 
-    Raises UsageError where there is nothing to run, two tasks share an id or the folder is not empty, `RunBusy`,
-    `RunNotWritable`, and OSError if a file of a task can no longer be read.
+    Raises UsageError where there is nothing to run, two tasks share an id or the folder is not empty or takes nothing,
+    `RunBusy`, `RunNotWritable`, and OSError if a file of a task can no longer be read.
     """
     _refuse_bad_choice(tasks)
     lock = lock_of(options, tasks, facts)
@@ -121,17 +121,19 @@ def start_run(options: RunOptions, tasks: Sequence[Task], folder: RunFolder, fac
 def begin_run(folder: RunFolder, lock: ConfigLock, *, at: str | None = None) -> Iterator[Journal]:
     """Hold a new run for the length of the block; its lock and the first line of its journal, of `at`, are durable.
 
-    Raises UsageError where the folder is not empty, `RunBusy`, `RunNotWritable`.
+    Raises UsageError where the folder is not empty or takes nothing, `RunBusy`, `RunNotWritable`.
     """
-    _make(folder)
-    with hold(folder):
-        _refuse_used(folder)
-        write_config_lock(folder, lock)
-        with Journal(folder.journal, Tail()) as journal:
-            journal.append("run_started", started(lock), at=at)
-            journal.sync()
-            _make_durable(folder.path)
-            yield journal
+    with ExitStack() as stack:
+        with _a_folder_that_takes_nothing_refused(folder):
+            folder.path.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(hold(folder))
+            _refuse_used(folder)
+            write_config_lock(folder, lock)
+        journal = stack.enter_context(Journal(folder.journal, Tail()))
+        journal.append("run_started", started(lock), at=at)
+        journal.sync()
+        _make_durable(folder.path)
+        yield journal
 
 
 def open_run(folder: RunFolder, resume: Resume | None = None) -> OpenRun:
@@ -283,11 +285,17 @@ def _refuse_bad_choice(tasks: Sequence[Task]) -> None:
         raise UsageError(f"two of the tasks are called {twice}", hint="rename one of the two")
 
 
-def _make(folder: RunFolder) -> None:
+@contextmanager
+def _a_folder_that_takes_nothing_refused(folder: RunFolder) -> Iterator[None]:
+    """There is no run yet that could be resumed: what helps is another folder."""
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
-        raise RunNotWritable(str(folder.path), problem=str(error.strerror), errno=error.errno) from error
+        problem = os.strerror(error.errno) if error.errno else str(error)
+        raise UsageError(
+            f"cannot begin a run in {folder.path}: {problem}",
+            hint="name a folder that can be made or is empty, can be written and has room: --out DIR",
+        ) from error
 
 
 def _refuse_used(folder: RunFolder) -> None:
