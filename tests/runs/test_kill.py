@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,10 +14,13 @@ import pytest
 
 from support.fake_trials import lines_of, make_tasks
 from support.run_process import begin, with_tests
-from termarena.core.run_folder import RunFolder
+from support.tasks import Made, make_task
+from support.trials import try_task
+from termarena.core.run_folder import AttemptFolder, RunFolder
 from termarena.runs.reading import read_run
 
 ROUNDS = (10, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(2000)]))
+SECRET = "correct-horse-battery"  # noqa: S105 - an example
 REAL_ROUNDS = (10, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(2000)]))
 
 
@@ -38,6 +42,57 @@ def test_killed_with_sandboxes_a_run_resumes_and_nothing_is_left(tmp_path: Path,
     assert seen["interrupted"] > 0
     assert seen["solved"] == seen["trials"] == seen["runs"] * 12
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("user-namespaces")
+def test_killed_at_any_step_a_regrade_leaves_no_attempt_half_old_and_half_new(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "support.killed_regrades", str(tmp_path), str(tmp_path / "home")]
+    done = subprocess.run(command, env=with_tests(os.environ), capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    assert done.returncode == 0, done.stderr
+    *killed, whole = json.loads(done.stdout)
+    old, new = ["solved", "old", "old"], ["unsolved", "new", "new"]
+    for row in (*killed, whole):
+        assert row["killed"]["attempt"] in (old, new)
+        assert row["killed"]["journal"] == ["solved"] or row["killed"]["attempt"] == new
+        again = row["again"]
+        assert (again["journal"], again["attempt"], again["before"]) == (["unsolved"], new, old)
+        assert set(again["files"]) - set(whole["again"]["files"]) == set()
+    assert {row["status"] for row in killed} == {-signal.SIGKILL}
+    assert (whole["status"], whole["killed"]["attempt"], whole["killed"]["before"]) == (0, new, old)
+    assert "regrading" not in whole["killed"]["files"]
+    assert {tuple(row["killed"]["attempt"]) for row in killed} == {tuple(old), tuple(new)}
+
+
+@pytest.mark.needs("user-namespaces")
+def test_a_killed_harness_leaves_nothing_in_the_temporary_folder(tmp_path: Path, home: Path) -> None:
+    task = make_task(tmp_path / "task")
+    _kill_trial(tmp_path, home, opening="test.sh")
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == []
+    assert list((home / "staged").iterdir())
+    asyncio.run(try_task(task, "nop", tmp_path / "next", home=home))
+    assert list((home / "staged").iterdir()) == []
+
+
+@pytest.mark.needs("user-namespaces")
+def test_a_killed_harness_leaves_no_secret_in_what_the_tests_wrote(tmp_path: Path, home: Path) -> None:
+    says = f"#!/bin/sh\necho {SECRET}\necho {SECRET} >/logs/verifier/said\necho 1 >/logs/verifier/reward.txt\n"
+    make_task(tmp_path / "task", Made(tests=says))
+    _kill_trial(tmp_path, home, opening=".metrics.json")
+    attempt = AttemptFolder(tmp_path / "attempt")
+    assert not attempt.result.exists()
+    for path in (attempt.test_output, attempt.logs / "verifier/said"):
+        assert path.read_text() == "[secret EXAMPLE_API_KEY]\n"
+
+
+def _kill_trial(place: Path, home: Path, *, opening: str) -> None:
+    """Try the task, in a process that is killed when it opens a file whose name begins so."""
+    (place / "tmp").mkdir()
+    environment = {**with_tests(os.environ), "TMPDIR": str(place / "tmp"), "EXAMPLE_API_KEY": SECRET}
+    command = [sys.executable, "-m", "support.killed_trial"]
+    command += [str(place / "task"), str(place / "attempt"), str(home), opening]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)  # noqa: S603 - our own program
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def _kill(mode: str, place: Path, rounds: int) -> dict[str, int]:

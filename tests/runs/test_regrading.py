@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
-from termarena.core.errors import CapabilityMissing, DigestMismatch, ImageError
+from termarena.core.errors import CapabilityMissing, DigestMismatch, ImageError, RunNotWritable
 from termarena.core.run_folder import RunFolder
 from termarena.runs.config_lock import RunFacts
 from termarena.runs.judging import Judge
@@ -119,6 +121,32 @@ async def test_a_grading_that_breaks_off_leaves_the_first_one_where_it_was(
     monkeypatch.setattr(Judge, "judge", breaks_off)
     assert (await bench.again()).after is None
     assert _files(bench.attempt) == before
+
+
+async def test_a_full_disk_is_told_with_what_to_do_and_nothing_is_half_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.run()
+    before = _files(bench.attempt)
+
+    async def finds_no_room(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "test_output.txt")
+
+    monkeypatch.setattr(Judge, "judge", finds_no_room)
+    with pytest.raises(RunNotWritable, match=r"test_output\.txt: No space left") as caught:
+        await bench.again()
+    assert "termarena regrade" in str(caught.value.hint)
+    assert _files(bench.attempt) == before
+
+
+async def test_an_attempt_whose_records_are_damaged_does_not_hold_up_the_others(bench: Bench) -> None:
+    await bench.run()
+    bench.attempt.changes.write_text("{")
+    found = await bench.again()
+    assert found.after is None
+    assert "changes.json" in found.why
+    bench.attempt.result.write_text("{")
+    assert "result.json" in (await bench.again()).why
 
 
 def _files(folder: AttemptFolder) -> dict[str, bytes]:

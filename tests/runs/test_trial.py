@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from support.agents import IsNotToBeStopped
+from support.agents import IsNotToBeStopped, SaysASecretAndWaits
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from support.trials import Bench, try_task
 from termarena.core.errors import SandboxBroken
@@ -294,6 +294,22 @@ async def test_a_cancelled_trial_leaves_nothing_running(bench: Bench) -> None:
         await running
     assert [record for record in NamespaceDriver(home=bench.home).list() if record.is_alive] == []
     assert not bench.attempt.result.exists()
+
+
+async def test_a_cancelled_trial_leaves_no_secret_in_its_recordings(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXAMPLE_API_KEY", SaysASecretAndWaits.words)
+    task = make_task(bench.folder / "task")
+    agent = "support.agents:SaysASecretAndWaits"
+    running = asyncio.ensure_future(try_task(task, agent, bench.attempt.path, home=bench.home))
+    assert await asyncio.to_thread(SaysASecretAndWaits.has_spoken.wait, 20)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    shown = read_cast(bench.attempt.cast()).text()
+    assert "[secret EXAMPLE_API_KEY]" in shown
+    assert SaysASecretAndWaits.words not in shown
 
 
 @pytest.mark.parametrize(("agent", "outcome"), [("always-right", "solved"), ("always-wrong", "unsolved")])

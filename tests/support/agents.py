@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import json
 import os
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from termarena.agents.contract import AgentReport, Usage
 from termarena.core.errors import SandboxBroken
@@ -34,6 +35,21 @@ class TypesIntoATerminal(_Named):
         del brief
         async with workspace.terminal() as terminal:
             await terminal.run("echo 1 >/app/one.txt")
+        return AgentReport()
+
+
+class SaysASecretAndWaits(_Named):
+    """Says something in a terminal, then does nothing until it is stopped."""
+
+    words = "correct-horse-battery"
+    has_spoken: ClassVar = threading.Event()
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        del brief
+        async with workspace.terminal() as terminal:
+            await terminal.run(f"echo {self.words}")
+            self.has_spoken.set()
+            await asyncio.Event().wait()
         return AgentReport()
 
 

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    from termarena.core.run_folder import AttemptFolder
     from termarena.core.scrub import Scrubber
 
-__all__ = ["scrub_cast"]
+__all__ = ["scrub_cast", "scrub_casts"]
 
 WINDOW_BYTES: Final = 1 << 20
 OVERLAP_BYTES: Final = 1 << 15
@@ -45,6 +46,18 @@ class _Line:
         self.text = text
         shown = [*self.event[:-1], text.decode("utf-8", "replace")]
         self.raw = json.dumps(shown, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def scrub_casts(folder: AttemptFolder, scrubber: Scrubber) -> None:
+    """Take the secrets out of the recordings of a try that came to no end; one that cannot be cleaned is removed.
+
+    Raises OSError for one that cannot be removed either.
+    """
+    for path in sorted(folder.path.glob("terminal*.cast")):
+        try:
+            scrub_cast(path, scrubber)
+        except OSError:
+            path.unlink(missing_ok=True)
 
 
 def scrub_cast(path: Path, scrubber: Scrubber) -> int:

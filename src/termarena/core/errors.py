@@ -381,12 +381,10 @@ class JournalDamaged(SandboxError):
 class RunNotWritable(SandboxError, OSError):
     """A run's folder takes no more. Nothing was half-written; what has an outcome keeps it."""
 
-    def __init__(self, path: str, *, problem: str, errno: int | None = None) -> None:
-        """`errno` is the kernel's number where there is one."""
-        super().__init__(
-            f"cannot write {path}: {problem}",
-            hint="make space (or give permission), then: termarena resume RUN; only what has no outcome is run again",
-        )
+    def __init__(self, path: str, *, problem: str, errno: int | None = None, then: str | None = None) -> None:
+        """`errno` is the kernel's number where there is one; `then` is the command to go on with, if not `resume`."""
+        again = then or "termarena resume RUN; only what has no outcome is run again"
+        super().__init__(f"cannot write {path}: {problem}", hint=f"make space (or give permission), then: {again}")
         self.path = path
         self.errno = errno
 

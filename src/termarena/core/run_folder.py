@@ -42,14 +42,25 @@ class AttemptFolder:
     state.snapshot      the captured file state that `regrade` starts from
     logs/               what the tests left in /logs, capped
     …-sealed, …-live    the same of a grading that did not count (test_output-sealed.txt, logs-sealed/)
+    regrading/          a later grading on its way: once its `result.json` is there, what it holds is what counts
     """
 
     path: Path
 
     @property
+    def regrading(self) -> Path:
+        """`regrading/`: there while a grading is replaced by another, and where that was interrupted."""
+        return self.path / "regrading"
+
+    @property
+    def _graded(self) -> Path:
+        newer = self.regrading
+        return newer if (newer / "result.json").is_file() else self.path
+
+    @property
     def result(self) -> Path:
         """`result.json`"""
-        return self.path / "result.json"
+        return self._graded / "result.json"
 
     @property
     def trajectory(self) -> Path:
@@ -69,7 +80,7 @@ class AttemptFolder:
     @property
     def test_output(self) -> Path:
         """`test_output.txt`"""
-        return self.path / "test_output.txt"
+        return self._graded / "test_output.txt"
 
     @property
     def metrics(self) -> Path:
@@ -89,7 +100,7 @@ class AttemptFolder:
     @property
     def logs(self) -> Path:
         """`logs/`"""
-        return self.path / "logs"
+        return self._graded / "logs"
 
     def cast(self, number: int = 1) -> Path:
         """The recording of the first terminal, or of a further one."""

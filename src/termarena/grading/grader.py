@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import CapabilityMissing, SandboxError, TaskError
@@ -16,7 +14,7 @@ from termarena.grading.faults import NoVerdict
 from termarena.grading.integrity import blamed, examine, inspect
 from termarena.grading.job import GradingJob
 from termarena.grading.laying import VERIFIER_LOGS, NotClean, Room, Stock, lay
-from termarena.grading.logs import fetch_logs, reward_in
+from termarena.grading.logs import fetch_logs, keeping_logs, reward_in
 from termarena.grading.parsers import PARSERS, all_passed, pytest_summary
 from termarena.grading.reports import reported_tests
 from termarena.grading.rewards import primary_reward
@@ -25,6 +23,7 @@ from termarena.grading.running import TestRun, run_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from termarena.grading.contract import GradedIn
     from termarena.sandbox.contract import FileChanges, Sandbox
@@ -71,7 +70,8 @@ class Grader:
         are what the agent changed, where that is known: they decide whether a grading that could not be done counts
         against the agent (a separate grader's box has none of them). `terminal` is the agent's, for tests that are to
         be typed into it. What the tests wrote goes to `job.output`, what they left in `/logs` to `job.logs`, in place
-        of what an earlier grading put there. After a live grading nothing of the tests is left in the box.
+        of what an earlier grading put there; neither is there before its secrets are out of it. After a live grading
+        nothing of the tests is left in the box.
 
         Whatever the tests do, and whatever the agent did to the box, is a verdict. A fault of the host raises
         `OSError`, what the driver cannot do `CapabilityMissing`, a variable that was not given `UsageError`.
@@ -115,9 +115,8 @@ class Grader:
         laid = await lay(box, self._stock, job)
         found.run = run = await run_tests(box, job, terminal=terminal)
         found.findings += run.findings
-        await asyncio.to_thread(run.output.save, job.output)
-        with tempfile.TemporaryDirectory(prefix="termarena-logs-") as folder:
-            logs = job.logs or Path(folder) / "logs"
+        await asyncio.to_thread(run.output.save, job.output, job.scrubber)
+        async with keeping_logs(job) as logs:
             await _fetch(room, logs, found, laid=laid if is_live else None)
             _judge(job, found, run, logs / "verifier")
 

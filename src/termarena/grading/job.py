@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from termarena.core.scrub import Scrubber
     from termarena.tasks.model import Grading, Step, Task, Tests, VerdictSource
 
 __all__ = ["GradingJob"]
@@ -40,6 +41,8 @@ class GradingJob:
     """`test_output.txt`: what the tests wrote, the first and the last of it."""
     logs: Path | None = None
     """A folder, new or empty, for what the tests left in `/logs`."""
+    scrubber: Scrubber | None = None
+    """Takes the secrets out of both before they are there; None leaves them in."""
     timeout_multiplier: float = 1.0
     variables: Mapping[str, str] = field(default_factory=dict)
     """What fills in `${NAME}` in the grading's own variables; nothing of the harness's does by itself."""

@@ -5,22 +5,53 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxFileError
 from termarena.grading.faults import NoVerdict
 from termarena.grading.laying import LOGS, VERIFIER_LOGS
 from termarena.grading.rewards import REWARD_BYTES, REWARD_FILES, BadReward, parse_reward
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
+    from termarena.grading.job import GradingJob
     from termarena.sandbox.contract import Sandbox
 
-__all__ = ["LOGS_BYTES", "fetch_logs", "reward_in"]
+__all__ = ["LOGS_BYTES", "fetch_logs", "keeping_logs", "reward_in"]
 
 LOGS_BYTES: Final = 64 << 20
+
+
+@asynccontextmanager
+async def keeping_logs(job: GradingJob) -> AsyncIterator[Path]:
+    """A place for the logs of one grading; at the end, verdict or not, what is there goes to `job.logs`, scrubbed.
+
+    Raises `OSError` from the host.
+    """
+    with staged("logs") as folder:
+        place = folder / "logs"
+        try:
+            yield place
+        finally:
+            if job.logs is not None and place.is_dir():
+                await asyncio.to_thread(_bring, place, job.logs, job)
+
+
+def _bring(place: Path, target: Path, job: GradingJob) -> None:
+    if job.scrubber is not None:
+        for path in sorted(place.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                job.scrubber.scrub_file(path)
+    if target.exists():
+        shutil.rmtree(target)
+    try:
+        shutil.move(place, target)
+    except shutil.Error as error:  # one tuple per file, and no errno
+        raise OSError(f"cannot copy the logs: {error.args[0][0][-1]}") from error
 
 
 async def fetch_logs(box: Sandbox, target: Path) -> None:

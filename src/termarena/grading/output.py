@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from termarena.core.scrub import Scrubber
+
 __all__ = ["FIRST_BYTES", "LAST_BYTES", "TestOutput"]
 
 FIRST_BYTES: Final = 1 << 20
@@ -40,6 +42,6 @@ class TestOutput:
         """The same, as text."""
         return self.joined().decode("utf-8", "replace")
 
-    def save(self, path: Path) -> None:
-        """Write it to a file; raises `OSError` from the host."""
-        path.write_bytes(self.joined())
+    def save(self, path: Path, scrubber: Scrubber | None = None) -> None:
+        """Write it to a file, without secrets if there is a scrubber; raises `OSError` from the host."""
+        path.write_bytes(scrubber.scrub_bytes(self.joined()) if scrubber is not None else self.joined())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +13,13 @@ from termarena.grading.integrity import apply
 from termarena.grading.job import GradingJob
 from termarena.grading.separate import carry_over, collect
 from termarena.sandbox import Network
+from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from termarena.agents.contract import AgentEnd
+    from termarena.core.scrub import Scrubber
     from termarena.grading.contract import GradedIn, IntegrityFinding, Verdict
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
@@ -100,11 +101,12 @@ async def _surely(grade: Callable[[Case], Awaitable[Verdict]], case: Case) -> Ve
 class Judge:
     """Grades cases for one run."""
 
-    def __init__(self, driver: Driver, stage: Stage, options: RunOptions) -> None:
-        """The sandboxes of gradings come from the run's own driver."""
+    def __init__(self, driver: Driver, stage: Stage, options: RunOptions, *, scrubber: Scrubber | None = None) -> None:
+        """The sandboxes of gradings come from the run's own driver; no secret that `scrubber` knows is written down."""
         self._driver = driver
         self._stage = stage
         self._options = options
+        self._scrubber = scrubber
         self._grader = Grader()
 
     async def judge(self, case: Case) -> Verdict:
@@ -136,8 +138,8 @@ class Judge:
     async def _control(self, case: Case) -> Verdict:
         """The same tests on the state before the agent came; what they write is not kept."""
         start = case.start or await self._prepared(case.task.environment, case.task)
-        with tempfile.TemporaryDirectory(prefix="termarena-control-") as folder:
-            job = replace(self._job(case), output=Path(folder) / "output", logs=None)
+        with staged("control") as folder:
+            job = replace(self._job(case), output=folder / "output", logs=None)
             async with start.start(spec=under_policy(start.spec, case.grading.network)) as fresh:
                 if case.grading.mode != "separate":
                     return await self._grader.grade(fresh, job, graded_in="sealed")
@@ -201,5 +203,6 @@ class Judge:
             grading=case.grading,
             output=case.output,
             logs=case.logs,
+            scrubber=self._scrubber,
             timeout_multiplier=self._options.timeout_multiplier,
         )

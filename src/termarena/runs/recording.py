@@ -17,22 +17,23 @@ from termarena.runs.steps import legs_of
 from termarena.sandbox import Change, FileChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from termarena.agents.recording import WorkspaceRecord
     from termarena.core.records import Json
     from termarena.core.run_folder import AttemptFolder
     from termarena.core.scrub import Scrubber
     from termarena.runs.plan import RunOptions
+    from termarena.runs.result import TrialSummary
     from termarena.runs.state import TrialState
     from termarena.sandbox import Snapshot
 
-__all__ = ["keep_state", "read_changes", "read_result", "scrub_texts", "write_attempt", "write_result"]
+__all__ = ["keep_state", "read_changes", "read_result", "sayable", "write_attempt", "write_result"]
 
 RESULT_KIND: Final = "trial-result"
 CHANGES_KIND: Final = "file-changes"
 _CHANGE: Final = TypeAdapter(Change)
+LONGEST_MESSAGE: Final = 500
 LARGEST_CHANGES: Final = 100_000
 """So many changed paths are listed; the number of all is told."""
 
@@ -51,7 +52,7 @@ async def keep_state(snapshot: Snapshot, changes: FileChanges, folder: AttemptFo
 
 
 def write_attempt(folder: AttemptFolder, state: TrialState, record: WorkspaceRecord, scrubber: Scrubber) -> TrialResult:
-    """Write everything, secrets scrubbed, and return the result; raises `OSError` when the folder takes no more."""
+    """Write all that the tests did not, secrets scrubbed, and return the result; raises `OSError` from the folder."""
     metrics = _metrics(state, record)
     result = _result(state, record, metrics)
     agent = TrajectoryAgent(name=result.agent.name, version=result.agent.version, model_name=result.agent.model)
@@ -59,15 +60,8 @@ def write_attempt(folder: AttemptFolder, state: TrialState, record: WorkspaceRec
     write_record(folder.metrics, "trial-metrics", metrics)
     if state.changes is not None:
         write_record(folder.changes, CHANGES_KIND, _changes(state.changes, scrubber))
-    scrub_texts(folder, scrubber)
     write_result(folder, result, scrubber)
     return result
-
-
-def scrub_texts(folder: AttemptFolder, scrubber: Scrubber) -> None:
-    """Take secrets out of what the tests wrote, their output and logs. Raises `OSError`."""
-    for text in _texts_of_others(folder):
-        scrubber.scrub_file(text)
 
 
 def write_result(folder: AttemptFolder, result: TrialResult, scrubber: Scrubber) -> None:
@@ -76,6 +70,12 @@ def write_result(folder: AttemptFolder, result: TrialResult, scrubber: Scrubber)
     if not isinstance(payload, dict):
         raise TypeError("a result is an object")
     write_record(folder.result, RESULT_KIND, payload)
+
+
+def sayable(summary: TrialSummary, scrubber: Scrubber) -> TrialSummary:
+    """Without secrets, and short: it goes into the journal and on the screen."""
+    message = scrubber.scrub(summary.message)[:LONGEST_MESSAGE]
+    return summary if message == summary.message else summary.model_copy(update={"message": message})
 
 
 def read_result(folder: AttemptFolder) -> TrialResult:
@@ -183,10 +183,3 @@ def _changes(changes: FileChanges, scrubber: Scrubber) -> dict[str, Any]:
         for change in changes.changes[:LARGEST_CHANGES]
     ]
     return {"total": len(changes.changes), "changes": scrubber.scrub_json(listed)}
-
-
-def _texts_of_others(folder: AttemptFolder) -> Iterable[Path]:
-    """What the tests wrote: their output and logs."""
-    yield from sorted(folder.path.glob("test_output*.txt"))
-    for logs in sorted(folder.path.glob(f"{folder.logs.name}*")):
-        yield from sorted(path for path in logs.rglob("*") if path.is_file() and not path.is_symlink())

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from contextlib import AsyncExitStack, ExitStack
+import os
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from termarena.core.errors import CapabilityMissing, ImageError, UsageError
-from termarena.core.run_folder import AttemptFolder
+from termarena.core.errors import (
+    CapabilityMissing,
+    ImageError,
+    RunNotWritable,
+    TaskFormatError,
+    TermArenaError,
+    UsageError,
+)
+from termarena.core.scrub import Scrubber
 from termarena.grading.integrity import examine
 from termarena.runs.concluding import conclude
 from termarena.runs.config_lock import check_digests, read_config_lock
@@ -19,24 +26,24 @@ from termarena.runs.locking import hold
 from termarena.runs.opening import tasks_again
 from termarena.runs.plan import TrialKey
 from termarena.runs.reading import history_of
-from termarena.runs.recording import read_changes, read_result, scrub_texts, write_result
+from termarena.runs.recording import read_changes, read_result, sayable, write_result
+from termarena.runs.replacing import discard, has_later, make_place, settle
 from termarena.runs.trials import Trials
 from termarena.tasks.files import scan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
-    from termarena.core.run_folder import RunFolder
+    from termarena.core.run_folder import AttemptFolder, RunFolder
     from termarena.grading.contract import Verdict
     from termarena.runs.outcome import Outcome
+    from termarena.runs.reading import History
     from termarena.runs.result import TrialResult, TrialSummary
     from termarena.runs.setting import Setting
     from termarena.tasks.model import Task
 
 __all__ = ["RegradeWish", "Regraded", "regrade"]
-
-FIRST_GRADING: Final = "before-regrade"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,10 @@ class Regraded(NamedTuple):
 async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path) -> AsyncIterator[Regraded]:
     """Grade every captured state of a run again, sealed, one after the other; the journal gets each new outcome.
 
-    The first grading is kept in the attempt's folder. Raises what opening a run raises, DigestMismatch where a task has
-    changed and `tests` does not say by which it is to be graded, and UsageError where that holds nothing for a task.
+    The first grading is kept in the attempt's folder. Whatever ends this process, every attempt has one grading, whole;
+    the next call ends what this one had decided. Raises what opening a run raises, `RunNotWritable` when its folder
+    takes no more, DigestMismatch where a task has changed and `tests` does not say by which it is to be graded, and
+    UsageError where that holds nothing for a task.
     """
     wish = wish or RegradeWish()
     lock = read_config_lock(run)
@@ -73,6 +82,9 @@ async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path
     with ExitStack() as stack:
         stack.enter_context(hold(run))
         history = history_of(run.journal)
+        journal = stack.enter_context(Journal(run.journal, history.tail))
+        with _on_disk(run):
+            await asyncio.to_thread(_finish_earlier, run, history, journal)
         wanted = [summary for summary in history.summaries() if wish.wants(_key(summary))]
         tasks = tasks_again(lock, {summary.task_id for summary in wanted}, wish.source or history.source)
         if wish.tests is None:
@@ -84,11 +96,44 @@ async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path
             )
         tests = _TestsOf(wish.tests)
         chosen: Mapping[str, Task] = {name: tests.put_into(task, alone=len(tasks) == 1) for name, task in tasks.items()}
-        journal = stack.enter_context(Journal(run.journal, history.tail))
         async with Trials(options, home=home, run_id=run.id) as trials:
             for summary in wanted:
                 folder = run.attempt(summary.task_id, summary.attempt, retry=summary.retry)
-                yield await _regrade_one(folder, chosen[summary.task_id], summary, trials, journal)
+                with _on_disk(run):
+                    regraded = await _regrade_one(folder, chosen[summary.task_id], summary, trials, journal)
+                yield regraded
+
+
+@contextmanager
+def _on_disk(run: RunFolder) -> Iterator[None]:
+    """Says of a disk that takes no more what to do; nothing is half-written then. Raises `RunNotWritable`."""
+    try:
+        yield
+    except TermArenaError:
+        raise
+    except OSError as error:
+        path, problem = str(error.filename or run.path), error.strerror or str(error)
+        then = "termarena regrade RUN again"
+        raise RunNotWritable(path, problem=problem, errno=error.errno, then=then) from error
+
+
+def _finish_earlier(run: RunFolder, history: History, journal: Journal) -> None:
+    """What a call that was killed had decided counts, in the journal too; what it had only begun is thrown away."""
+    scrubber = Scrubber.from_environment(os.environ)
+    for summary in [*history.summaries()]:
+        folder = run.attempt(summary.task_id, summary.attempt, retry=summary.retry)
+        if not folder.regrading.is_dir():
+            continue
+        if not has_later(folder):
+            discard(folder)
+            continue
+        decided = sayable(read_result(folder).summary(), scrubber)
+        if decided != summary:
+            fields = decided.model_dump(mode="json")
+            journal.append("trial_regraded", fields)
+            journal.sync()
+            history.keep(fields)
+        settle(folder)
 
 
 def _key(summary: TrialSummary) -> TrialKey:
@@ -101,13 +146,14 @@ async def _regrade_one(
     why = _why_not(folder, task, summary)
     if why:
         return Regraded(_key(summary), summary.outcome, None, why=why)
-    result = await asyncio.to_thread(read_result, folder)
     try:
+        result = await asyncio.to_thread(read_result, folder)
         regraded = await _grade_again(folder, task, result, trials)
-    except (ImageError, CapabilityMissing) as error:
+    except (ImageError, CapabilityMissing, TaskFormatError) as error:
         return Regraded(_key(summary), summary.outcome, None, why=error.message)
-    journal.append("trial_regraded", regraded.summary().model_dump(mode="json"))
+    journal.append("trial_regraded", sayable(regraded.summary(), trials.scrubber).model_dump(mode="json"))
     journal.sync()
+    await asyncio.to_thread(settle, folder)
     return Regraded(_key(summary), summary.outcome, regraded.outcome, regraded.reward)
 
 
@@ -120,14 +166,21 @@ def _why_not(folder: AttemptFolder, task: Task, summary: TrialSummary) -> str:
 
 
 async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, trials: Trials) -> TrialResult:
-    aside = _move_aside(folder)
+    """The result of a later grading, which counts from now on and has its place beside the earlier one."""
+    place = await asyncio.to_thread(make_place, folder)
     try:
-        verdict = await _judged_again(folder, task, result, trials.setting_on(result.sandbox.driver))
+        verdict = await _judged_again(folder, place, task, result, trials.setting_on(result.sandbox.driver))
+        again = _with(result, verdict, task)
+        await asyncio.to_thread(write_result, place, again, trials.scrubber)
     except BaseException:
-        _move_back(folder, aside)
+        discard(folder)
         raise
+    return again
+
+
+def _with(result: TrialResult, verdict: Verdict, task: Task) -> TrialResult:
     found = conclude(result.agent_end, verdict, None)
-    again = result.model_copy(
+    return result.model_copy(
         update={
             "outcome": found.outcome,
             "fault": found.fault,
@@ -139,12 +192,11 @@ async def _grade_again(folder: AttemptFolder, task: Task, result: TrialResult, t
             "regraded_at": now(),
         }
     )
-    await asyncio.to_thread(scrub_texts, folder, trials.scrubber)
-    await asyncio.to_thread(write_result, folder, again, trials.scrubber)
-    return again
 
 
-async def _judged_again(folder: AttemptFolder, task: Task, result: TrialResult, setting: Setting) -> Verdict:
+async def _judged_again(
+    folder: AttemptFolder, place: AttemptFolder, task: Task, result: TrialResult, setting: Setting
+) -> Verdict:
     changes = await asyncio.to_thread(read_changes, folder)
     async with AsyncExitStack() as stack:
         snapshot = await asyncio.to_thread(setting.driver.load, folder.state)
@@ -163,35 +215,10 @@ async def _judged_again(folder: AttemptFolder, task: Task, result: TrialResult, 
             processes_left=0,
             agent_end=result.agent_end or "error",
             terminal=None,
-            output=folder.test_output,
-            logs=folder.logs,
+            output=place.test_output,
+            logs=place.logs,
         )
         return await setting.judge.judge(case)
-
-
-def _move_aside(folder: AttemptFolder) -> AttemptFolder:
-    """Keep the earlier grading: its result, the tests' output and logs."""
-    number = 1
-    while (aside := folder.path / f"{FIRST_GRADING}-{number}").exists():
-        number += 1
-    aside.mkdir()
-    kept = AttemptFolder(aside)
-    kept.result.write_bytes(folder.result.read_bytes())
-    for theirs, ours in ((folder.test_output, kept.test_output), (folder.logs, kept.logs)):
-        if theirs.exists():
-            theirs.rename(ours)
-    return kept
-
-
-def _move_back(folder: AttemptFolder, aside: AttemptFolder) -> None:
-    for theirs, ours in ((folder.test_output, aside.test_output), (folder.logs, aside.logs)):
-        if theirs.is_dir():
-            shutil.rmtree(theirs)
-        theirs.unlink(missing_ok=True)
-        if ours.exists():
-            ours.rename(theirs)
-    aside.result.unlink()
-    aside.path.rmdir()
 
 
 class _TestsOf:

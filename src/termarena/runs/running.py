@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena import __version__
+from termarena.agents.casts import scrub_casts
 from termarena.core.errors import RunNotWritable
 from termarena.core.scrub import Scrubber
 from termarena.runs.engine import TrialStarting
@@ -19,6 +20,7 @@ from termarena.runs.listening import Listener, Progress, Quiet
 from termarena.runs.local import LocalEngine
 from termarena.runs.machine import budget_here
 from termarena.runs.opening import OpenRun, Resume, make_room, open_run, start_run, started
+from termarena.runs.recording import sayable
 from termarena.runs.retry import RetryPolicy
 from termarena.runs.scheduling import Scheduler
 
@@ -35,7 +37,6 @@ __all__ = ["Listener", "OpenRun", "Progress", "Quiet", "Resume", "RunEnd", "exec
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 EXIT_INTERRUPTED: Final = 130
-LONGEST_MESSAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,13 @@ class _Execution:
     def interrupt(self, by: signal.Signals) -> None:
         """Stop as soon as the running trials have cleaned up."""
         self._stopped_by = by.name
-        self._listener.notice(f"{by.name}: stopping {self._tally.running} running trials; once more to stop at once")
+        running = "the running trial" if self._tally.running == 1 else f"{self._tally.running} running trials"
+        self._listener.notice(f"{by.name}: stopping {running}; once more to stop at once")
         self._engine.cancel()
 
     async def carry_out(self) -> RunEnd:
         try:
+            await self._scrub_killed()
             self._begin()
             await self._follow()
         except BaseException as error:
@@ -114,6 +117,15 @@ class _Execution:
             self._record("run_interrupted", {"reason": type(error).__name__})
             raise
         return await self._end()
+
+    async def _scrub_killed(self) -> None:
+        """A killed harness could not take the secrets out of what its terminals had recorded."""
+        for key, retry in self._run.history.open.items():
+            folder = self._run.folder.attempt(key.task_id, key.attempt, retry=retry)
+            try:
+                await asyncio.to_thread(scrub_casts, folder, self._scrubber)
+            except OSError as error:
+                self._cannot_write(error)
 
     def _begin(self) -> None:
         self._tell_beginning()
@@ -138,7 +150,7 @@ class _Execution:
     def _record_resume(self, resume: Resume) -> None:
         history = self._run.history
         for summary in self._run.adopted:
-            self._record("trial_finished", self._sayable(summary).model_dump())
+            self._record("trial_finished", sayable(summary, self._scrubber).model_dump())
         for key, retry in history.open.items():
             self._record("trial_interrupted", {**key._asdict(), "retry": retry})
         locked = {task.id: task.digest for task in self._run.lock.tasks} | history.changed
@@ -189,7 +201,7 @@ class _Execution:
             raise event.error
 
     async def _finished(self, job: Job, result: TrialResult) -> None:
-        summary = self._sayable(result.summary())
+        summary = sayable(result.summary(), self._scrubber)
         if not self._record("trial_finished", summary.model_dump()) or not await self._sync():
             return
         self._tally.retries += job.retry > 0
@@ -201,11 +213,6 @@ class _Execution:
         self._tally.retrying.add(job.plan.key)
         self._engine.submit(retry, after_s=wait_s)
         self._listener.trial_retrying(summary, self._tally.progress(), wait_s=wait_s)
-
-    def _sayable(self, summary: TrialSummary) -> TrialSummary:
-        """Without secrets, and short: it goes into the journal and on the screen."""
-        message = self._scrubber.scrub(summary.message)[:LONGEST_MESSAGE]
-        return summary if message == summary.message else summary.model_copy(update={"message": message})
 
     def _settle(self, summary: TrialSummary) -> None:
         self._tally.outcomes[summary.outcome] += 1
@@ -248,10 +255,8 @@ class _Execution:
         self._engine.drain()
         if self._trouble is None:
             self._trouble = _as_trouble(error, self._run)
-            running = self._tally.running
-            self._listener.notice(
-                f"{self._trouble.message}: no further trial starts, {running} running ones are let end"
-            )
+            running = "the running one is" if self._tally.running == 1 else f"{self._tally.running} running ones are"
+            self._listener.notice(f"{self._trouble.message}: no further trial starts, {running} let end")
 
 
 def _as_trouble(error: OSError, run: OpenRun) -> RunNotWritable:

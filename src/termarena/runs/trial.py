@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from termarena.agents.casts import scrub_casts
 from termarena.agents.contract import AgentReport, Brief, Metered
 from termarena.agents.workspace import TrialWorkspace
 from termarena.core.errors import SandboxError
@@ -65,6 +66,13 @@ class Trial:
 
     async def run(self) -> TrialResult:
         """Carry it out; raises `CancelledError` once everything of it is gone, `OSError` from the run folder."""
+        try:
+            return await self._run()
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(scrub_casts, self._folder, self._scrubber))
+            raise
+
+    async def _run(self) -> TrialResult:
         began = take_sample()
         # A sandbox that breaks after its verdict takes nothing back and stops no other trial.
         with contextlib.suppress(SandboxError):

@@ -112,7 +112,7 @@ class Trials:
         if driver_name not in self._settings:
             driver = open_driver(driver_name, home=self._home, run_id=self._run_id, on_log=self._on_log)
             stage = Stage(driver, build_timeout_multiplier=self._options.timeout_multiplier)
-            judge = Judge(driver, stage, self._options)
+            judge = Judge(driver, stage, self._options, scrubber=self.scrubber)
             self._settings[driver_name] = Setting(self._options, driver, stage, judge, self._make_agent)
         return self._settings[driver_name]
 
