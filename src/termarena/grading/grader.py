@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import CapabilityMissing, SandboxError, TaskError
+from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken, SandboxError, TaskError
 from termarena.grading.company import altered_tests, held, takers_of_a_decoy
 from termarena.grading.contract import GradingFault, IntegrityFinding, TestResult, Verdict
 from termarena.grading.faults import NoVerdict
@@ -74,7 +74,8 @@ class Grader:
         of what an earlier grading put there. After a live grading nothing of the tests is left in the box.
 
         Whatever the tests do, and whatever the agent did to the box, is a verdict. A fault of the host raises
-        `OSError`, what the driver cannot do `CapabilityMissing`, a variable that was not given `UsageError`.
+        `OSError`, what the driver cannot do `CapabilityMissing`, a variable that was not given `UsageError`. A live box
+        that is gone raises `SandboxBroken` or `EngineError`: there is no second one to ask.
         """
         found = _Found()
         started = time.monotonic()
@@ -89,6 +90,8 @@ class Grader:
         except TaskError as error:
             found.fault = GradingFault(reason="tests_changed", message=error.message)
         except SandboxError as error:
+            if graded_in == "live" and _is_gone(box, error):
+                raise
             found.fault = GradingFault(reason="sandbox", message=error.message)
         if found.fault is not None and changes is not None and graded_in != "separate":
             found.fault = await _blamed(box, job, found.fault, changes)
@@ -149,6 +152,11 @@ async def _fetch(room: Room, logs: Path, found: _Found, *, laid: Mapping[str, st
         found.findings += await takers_of_a_decoy(box, with_tests=False)
     if laid is not None:
         await _clear(room, found, for_good=True)
+
+
+def _is_gone(box: Sandbox, error: SandboxError) -> bool:
+    """Whether the box itself has ended; one that lives and cannot be held is what the agent made of it."""
+    return isinstance(error, EngineError) or (isinstance(error, SandboxBroken) and not box.is_alive)
 
 
 async def _blamed(box: Sandbox, job: GradingJob, fault: GradingFault, changes: FileChanges) -> GradingFault:

@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from termarena.core.errors import EngineError, SandboxBroken
+from termarena.grading.contract import GradingFault, Verdict
 from termarena.grading.control import against_control, needs_control
 from termarena.grading.grader import Grader
 from termarena.grading.integrity import apply
 from termarena.grading.job import GradingJob
 from termarena.grading.separate import carry_over, collect
+from termarena.runs.faults import has_exhausted_resources, last_usage
 from termarena.sandbox import Network
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from termarena.agents.contract import AgentEnd
-    from termarena.grading.contract import GradedIn, IntegrityFinding, Verdict
+    from termarena.grading.contract import GradedIn, IntegrityFinding
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
     from termarena.sandbox.staging import Stage, StartState
@@ -116,7 +119,7 @@ class Judge:
         if case.grading.mode == "separate":
             return await _surely(self._separate, case)
         if self._options.grading == "live":
-            return await self._live(case)
+            return await self._live(case, counts=True)
         sealed = await _surely(self._sealed, case)
         live_counts = (
             not sealed.is_pass
@@ -126,7 +129,7 @@ class Judge:
         if not live_counts and self._options.grading != "both":
             return sealed
         _put_aside(case, "sealed")
-        live = await self._live(case)
+        live = await self._live(case, counts=live_counts)
         counts, other = (live, sealed) if live_counts else (sealed, live)
         if counts is sealed:
             _put_aside(case, "live")
@@ -153,9 +156,18 @@ class Judge:
         async with self._driver.start(case.snapshot, spec=spec) as fork:
             return await self._grade(case, fork, "sealed")
 
-    async def _live(self, case: Case) -> Verdict:
-        await case.box.thaw()
-        return await self._grade(case, case.box, "live")
+    async def _live(self, case: Case, *, counts: bool) -> Verdict:
+        """Raises what a box that is gone raises, if this verdict is the one that counts; unless the kernel's counters
+        say that the box was exhausted, which is the agent's doing."""
+        try:
+            await case.box.thaw()
+            return await self._grade(case, case.box, "live")
+        except (SandboxBroken, EngineError) as error:
+            is_agents = has_exhausted_resources(await last_usage(case.box))
+            if counts and not is_agents:
+                raise
+            fault = GradingFault(reason="toolchain_broken_by_agent" if is_agents else "sandbox", message=error.message)
+            return Verdict(reward=None, graded_in="live", findings=case.findings, fault=fault)
 
     async def _separate(self, case: Case) -> Verdict:
         """In a sandbox of the grader's own, which gets the task's artifacts and nothing else of the agent's."""
