@@ -17,7 +17,7 @@ from termarena.grading.integrity import blamed, examine, inspect
 from termarena.grading.job import GradingJob
 from termarena.grading.laying import VERIFIER_LOGS, NotClean, Room, Stock, lay
 from termarena.grading.logs import fetch_logs, reward_in
-from termarena.grading.parsers import PARSERS, all_passed, pytest_summary
+from termarena.grading.parsers import PARSERS, all_passed, is_open, pytest_summary
 from termarena.grading.reports import reported_tests
 from termarena.grading.rewards import primary_reward
 from termarena.grading.rules.places import REWRITTEN
@@ -182,6 +182,8 @@ def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:
         found.tests = PARSERS[job.verdict](run.output.text())
         if not found.tests and not run.timed_out:
             raise NoVerdict("nothing_parsed", f"the output holds no results that the parser {job.verdict} knows")
+        if is_open(found.tests) and not run.timed_out:
+            raise NoVerdict("nothing_parsed", "the output was too long to be kept, and results were left out of it")
         found.rewards = {"reward": float(all_passed(found.tests))}
 
 

@@ -76,7 +76,7 @@ def _assemble(plan: dict[str, Any], fds: list[int], lowers: list[list[int | str]
 
 
 def _make_workdir(plan: dict[str, Any]) -> None:
-    """In a fork, whoever had the files may have put something else in its place; commands that ask for it then say so."""
+    """In a fork something else may stand in its place, whoever had the files put it there: its commands then say so."""
     try:
         files.make_folder(plan["workdir"])
     except OSError:
