@@ -18,7 +18,8 @@ from support.trials import Bench, try_task
 from termarena.core.errors import SandboxBroken
 from termarena.core.trajectory import read_trajectory
 from termarena.grading import Grader
-from termarena.runs.recording import read_changes, read_result
+from termarena.runs.changed_paths import read_changes
+from termarena.runs.recording import read_result
 from termarena.runs.trials import Trials
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.namespace.box import NamespaceSandbox

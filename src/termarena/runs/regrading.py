@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.core.errors import CapabilityMissing, ImageError, UsageError
+from termarena.core.errors import CapabilityMissing, ImageError, TaskFormatError, UsageError
 from termarena.core.run_folder import AttemptFolder
 from termarena.grading.integrity import examine
+from termarena.runs.changed_paths import read_changes
 from termarena.runs.concluding import conclude
 from termarena.runs.config_lock import check_digests, read_config_lock
 from termarena.runs.journal import Journal, now
@@ -19,7 +20,7 @@ from termarena.runs.locking import hold
 from termarena.runs.opening import tasks_again
 from termarena.runs.plan import TrialKey
 from termarena.runs.reading import history_of
-from termarena.runs.recording import read_changes, read_result, scrub_texts, write_result
+from termarena.runs.recording import read_result, scrub_texts, write_result
 from termarena.runs.trials import Trials
 from termarena.tasks.files import scan
 
@@ -104,7 +105,7 @@ async def _regrade_one(
     result = await asyncio.to_thread(read_result, folder)
     try:
         regraded = await _grade_again(folder, task, result, trials)
-    except (ImageError, CapabilityMissing) as error:
+    except (ImageError, CapabilityMissing, TaskFormatError) as error:
         return Regraded(_key(summary), summary.outcome, None, why=error.message)
     journal.append("trial_regraded", regraded.summary().model_dump(mode="json"))
     journal.sync()
