@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -225,6 +226,17 @@ async def test_a_process_that_must_be_alive_is_graded_live(bench: Bench) -> None
     assert (result.outcome, result.verdict.graded_in) == ("solved", "live")
     assert [other.graded_in for other in result.verdict.others] == ["sealed"]
     assert result.sandbox.processes_left == 1
+
+
+@pytest.mark.parametrize(("services", "told"), [((), ["warning"]), (("sh",), [])])
+async def test_a_pass_that_only_a_live_grading_gave_is_told_unless_the_task_asks_for_services(
+    bench: Bench, services: tuple[str, ...], told: list[str]
+) -> None:
+    result = await bench.run("oracle", replace(SERVES, services=services))
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in) == ("solved", "live")
+    found = [finding.severity for finding in result.verdict.findings if finding.rule == "passed-only-live"]
+    assert found == told
 
 
 async def test_a_state_that_passes_sealed_is_not_graded_live(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from termarena.grading.control import against_control, needs_control
 from termarena.grading.grader import Grader
 from termarena.grading.integrity import apply
 from termarena.grading.job import GradingJob
+from termarena.grading.rules.places import ONLY_LIVE
 from termarena.grading.separate import carry_over, collect
 from termarena.runs.faults import has_exhausted_resources, last_usage
 from termarena.sandbox import Network
@@ -63,9 +64,13 @@ def is_live_evidence(task: Task, *, processes_left: int, agent_end: AgentEnd) ->
 
     What an agent left running at its deadline is work that goes on after it, unless the task wants services.
     """
+    return _declares_life(task) or (processes_left > 0 and agent_end != "timeout")
+
+
+def _declares_life(task: Task) -> bool:
+    """Whether the task itself says that more than files counts."""
     wants_services = bool(task.environment.services or task.environment.compose)
-    wants_shell = task.tests is not None and task.tests.same_shell
-    return wants_services or wants_shell or (processes_left > 0 and agent_end != "timeout")
+    return wants_services or (task.tests is not None and task.tests.same_shell)
 
 
 def under_policy(spec: SandboxSpec, policy: NetworkPolicy | None) -> SandboxSpec:
@@ -130,6 +135,9 @@ class Judge:
             return sealed
         _put_aside(case, "sealed")
         live = await self._live(case, counts=live_counts)
+        if live_counts and live.is_pass and not _declares_life(case.task):
+            told = ONLY_LIVE.found("", f"of {case.processes_left} processes; the same tests do not pass without them")
+            live = apply(live, (told,), integrity=self._options.integrity)
         counts, other = (live, sealed) if live_counts else (sealed, live)
         if counts is sealed:
             _put_aside(case, "live")
