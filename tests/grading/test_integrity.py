@@ -120,6 +120,19 @@ def test_a_file_that_is_named_as_if_it_were_pytest_is_told(bench: Bench) -> None
         assert _found(bench, _change(f"/app/{name}", "added")) == {"test-framework-changed": "warning"}
 
 
+@pytest.mark.parametrize(
+    ("rule", "path"),
+    [
+        ("system-library-changed", "/usr/lib/x86_64-linux-gnu/libz.so.1.2.13"),
+        ("system-library-changed", "/lib/x86_64-linux-gnu/libexpat.so.1"),
+        ("loader-config", "/etc/ld.so.cache"),
+    ],
+)
+def test_a_library_that_every_python_loads_is_told(bench: Bench, rule: str, path: str) -> None:
+    assert _found(bench, _change(path)) == {rule: "warning"}
+    assert _found(bench, _change(path), _change("/var/lib/dpkg/status")) == {rule: "info"}
+
+
 def test_a_python_that_was_built_here_has_a_library_of_its_own(bench: Bench) -> None:
     library = "/usr/local/lib/python3.13"
     built = [_change(f"{library}/{name}", "added") for name in ("os.py", "json/__init__.py", "subprocess.py")]
