@@ -55,12 +55,20 @@ def describe(error: BaseException, phase: Phase) -> FaultDetail:
     return FaultDetail(
         phase=phase,
         kind=type(error).__name__,
-        message=str(error) or type(error).__name__,
+        message=_words_of(error) or type(error).__name__,
         hint=error.hint if isinstance(error, TermArenaError) else None,
         log_tail=str(getattr(error, "log_tail", ""))[-LONGEST_LOG:],
         traceback="" if is_foreseen else "".join(traceback.format_exception(error))[-LONGEST_LOG:],
         is_retriable=not permanent and _fault_of(error) != "task",
     )
+
+
+def _words_of(error: BaseException) -> str:
+    """What it says; an agent's own error may fail at saying it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever it raises says nothing about the trial
+        return ""
 
 
 def is_machinery(error: BaseException) -> bool:
