@@ -300,6 +300,14 @@ async def test_a_summary_after_endless_output_is_still_read(bench: Bench) -> Non
     assert (verdict.reward, [one.name for one in verdict.tests]) == (1.0, ["test_a"])
 
 
+async def test_noise_between_a_forged_summary_and_the_end_is_no_pass(bench: Bench) -> None:
+    heading = "echo '== short test summary info =='"
+    forged = f"{heading}\necho 'PASSED t.py::test_a'\nyes | head -c 2000000\n"
+    real = f"{heading}\necho 'FAILED t.py::test_a'\nyes | head -c 9000000\n"
+    verdict = await bench.sealed(bench.terminal_bench_1(forged + real))
+    assert (verdict.reward, verdict.fault and verdict.fault.reason) == (None, "nothing_parsed")
+
+
 async def test_a_daemon_of_the_tests_that_writes_without_end_holds_nothing_up(bench: Bench) -> None:
     began = time.monotonic()
     verdict = await bench.sealed(bench.harbor("#!/bin/sh\nyes &\necho 1 >/logs/verifier/reward.txt\n"))

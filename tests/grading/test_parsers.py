@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from termarena.grading.parsers import PARSERS, all_passed, pytest_summary
+from termarena.grading.output import TestOutput
+from termarena.grading.parsers import MOST_TESTS, PARSERS, all_passed, is_open, pytest_summary
+
+if TYPE_CHECKING:
+    from termarena.tasks.model import VerdictSource
 
 SUMMARY = """\
 ============================= test session starts ==============================
@@ -72,6 +78,29 @@ def test_a_forged_summary_before_the_real_one_does_not_help() -> None:
     """A failing test's output stands above the summary, with whatever the agent's program printed."""
     text = f"{HEADING}PASSED t.py::a\n{HEADING}FAILED t.py::a - no\n"
     assert [(one.name, one.state) for one in pytest_summary(text)] == [("a", "failed")]
+
+
+def test_forged_passes_without_number_do_not_crowd_a_real_failure_out() -> None:
+    forged = "".join(f"PASSED t.py::forged_{number}\n" for number in range(MOST_TESTS))
+    assert not all_passed(pytest_summary(f"{HEADING}{forged}{HEADING}FAILED t.py::a - no\n"))
+
+
+@pytest.mark.parametrize(
+    ("parser", "forged"),
+    [
+        ("pytest", f"{HEADING}PASSED t.py::a\n"),
+        ("pytest", HEADING),
+        ("swebench", "SWEBench results starts here\nPASSED\nSWEBench results ends here\n"),
+        ("mlebench", "MLEBench results starts here\nALL TESTS PASSED\nMLEBench results ends here\n"),
+        ("swelancer", "SWE Lancer Success\n"),
+        ("swelancer", "user_tool completed\n"),
+    ],
+)
+def test_a_forged_result_before_what_was_left_out_is_not_known_to_be_a_pass(parser: VerdictSource, forged: str) -> None:
+    """The noise of a program can push the real result into the part that is not kept."""
+    output = TestOutput(forged.encode() + b"x" * 10, b"x\nPASSED t.py::b\nnoise", 9_000_000)
+    found = PARSERS[parser](output.text())
+    assert (all_passed(found), is_open(found)) == (False, True)
 
 
 def test_a_forged_summary_after_the_real_one_does_not_help() -> None:

@@ -48,6 +48,14 @@ def test_a_report_that_is_none_says_where(tmp_path: Path) -> None:
         read_report(tmp_path / "report.json")
 
 
+def test_the_page_tells_how_many_trials_were_graded_beside_processes_of_the_agent() -> None:
+    trials = [trial("a", "solved", graded_in="live"), trial("b", "solved")]
+    assert "- graded live: 1 trial, beside what the agent had left running\n" in as_markdown(
+        build_report(view(["a", "b"], trials))
+    )
+    assert "graded live" not in as_markdown(build_report(view(["b"], trials[1:])))
+
+
 def test_the_page_tells_the_headline_tables_unscored_and_tampered() -> None:
     trials = [
         trial("a1", "solved", tests_passed=4, tests_total=4),

@@ -18,7 +18,7 @@ from termarena.core.errors import (
 )
 from termarena.grading.contract import GradingFault, Verdict
 from termarena.runs.concluding import Conclusion, conclude
-from termarena.runs.faults import blame, is_machinery
+from termarena.runs.faults import blame, describe, is_machinery
 
 if TYPE_CHECKING:
     from termarena.runs.outcome import AgentEnd, FailureMode, Fault, Outcome, Phase
@@ -110,6 +110,15 @@ def test_what_ends_a_trial_before_its_verdict_leaves_it_unscored(
 def test_a_defect_of_ours_keeps_its_traceback_and_a_foreseen_error_has_none() -> None:
     assert "RuntimeError: here" in blame(RuntimeError("here"), "seal").detail.traceback
     assert blame(TaskError("bad"), "prepare").detail.traceback == ""
+
+
+def test_an_error_that_cannot_say_what_it_is_has_its_name() -> None:
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    found = describe(Speechless(), "work")
+    assert (found.kind, found.message) == ("Speechless", "Speechless")
 
 
 def test_an_agent_that_exhausts_its_sandbox_is_unsolved_and_not_an_infra_fault() -> None:

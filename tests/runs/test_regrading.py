@@ -12,9 +12,11 @@ import pytest
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from termarena.core.errors import CapabilityMissing, DigestMismatch, ImageError, RunNotWritable
 from termarena.core.run_folder import RunFolder
+from termarena.runs.changed_paths import read_changes
 from termarena.runs.config_lock import RunFacts
 from termarena.runs.judging import Judge
 from termarena.runs.plan import RunOptions
+from termarena.runs.recording import read_result
 from termarena.runs.regrading import Regraded, RegradeWish, regrade
 from termarena.runs.running import execute, start_run
 from termarena.runs.trials import Trials
@@ -89,6 +91,40 @@ async def test_no_secret_reaches_what_the_second_tests_write(bench: Bench, monke
     assert found.after == "solved"
     for path in (bench.attempt.test_output, bench.attempt.logs / "verifier/said"):
         assert path.read_text() == "[secret EXAMPLE_API_KEY]\n"
+
+
+REPLACES_A_TOOL = "touch /app/1 /app/2 /app/3; echo 1 >/app/one.txt; printf '#!/bin/sh\\nexit 0\\n' >/usr/bin/grep\n"
+
+
+async def test_tampering_behind_more_paths_than_are_listed_is_found_the_second_time_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("termarena.runs.changed_paths.LARGEST_CHANGES", 2)
+    await bench.run("oracle", Made(solution=REPLACES_A_TOOL))
+    assert read_result(bench.attempt).failure_mode == "TAMPERED"
+    assert (await bench.again()).after == "unsolved"
+    again = read_result(bench.attempt)
+    assert again.regraded_at is not None
+    assert again.failure_mode == "TAMPERED"
+
+
+async def test_paths_too_long_for_one_record_are_all_read_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("termarena.runs.changed_paths.LARGEST_PATHS", 5)
+    await bench.run("oracle", Made(solution="touch /app/$(printf '\\377')\n"))
+    assert [change.path for change in read_changes(bench.attempt).changes if change.kind == "file"] == ["/app/\udcff"]
+
+
+async def test_a_list_with_paths_missing_is_not_taken_for_the_whole(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("termarena.runs.changed_paths.LARGEST_CHANGES", 2)
+    await bench.run("oracle", Made(solution=REPLACES_A_TOOL))
+    bench.attempt.further_changes.unlink()
+    before = _files(bench.attempt)
+    found = await bench.again()
+    assert found.after is None
+    assert "found 2 paths; expected all" in found.why
+    assert _files(bench.attempt) == before
 
 
 async def test_a_state_that_cannot_be_loaded_leaves_the_first_grading_where_it_was(

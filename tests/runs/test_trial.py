@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,9 +19,11 @@ from support.trials import Bench, try_task
 from termarena.core.errors import SandboxBroken
 from termarena.core.trajectory import read_trajectory
 from termarena.grading import Grader
-from termarena.runs.recording import read_changes, read_result
+from termarena.runs.changed_paths import read_changes
+from termarena.runs.recording import read_result
 from termarena.runs.trials import Trials
 from termarena.sandbox.namespace import NamespaceDriver
+from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.terminal.cast import read_cast
 
 if TYPE_CHECKING:
@@ -107,6 +110,16 @@ async def test_an_agent_that_takes_no_notice_of_its_deadline_has_still_run_out_o
 async def test_an_agent_that_says_the_sandbox_broke_is_not_believed(bench: Bench) -> None:
     result = await bench.run("support.agents:BlamesTheSandbox")
     assert (result.outcome, result.agent_end, result.fault) == ("unsolved", "error", None)
+
+
+@pytest.mark.parametrize(
+    "left", ["touch /app", "ln -s /app /app", "ln -s /nowhere/at/all /app", "ln -s /proc/self/cwd /app"]
+)
+async def test_a_working_folder_turned_into_something_else_does_not_leave_the_trial_unscored(
+    bench: Bench, left: str
+) -> None:
+    result = await bench.run(bench.script(f"cd /; rm -rf /app; {left}\n"))
+    assert (result.outcome, result.fault, result.failure_mode) == ("unsolved", None, "TEST_FAILED")
 
 
 async def test_a_name_that_is_not_utf_8_is_recorded_like_any_other(bench: Bench) -> None:
@@ -215,12 +228,65 @@ async def test_a_process_that_must_be_alive_is_graded_live(bench: Bench) -> None
     assert result.sandbox.processes_left == 1
 
 
+@pytest.mark.parametrize(("services", "told"), [((), ["warning"]), (("sh",), [])])
+async def test_a_pass_that_only_a_live_grading_gave_is_told_unless_the_task_asks_for_services(
+    bench: Bench, services: tuple[str, ...], told: list[str]
+) -> None:
+    result = await bench.run("oracle", replace(SERVES, services=services))
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in) == ("solved", "live")
+    found = [finding.severity for finding in result.verdict.findings if finding.rule == "passed-only-live"]
+    assert found == told
+
+
 async def test_a_state_that_passes_sealed_is_not_graded_live(bench: Bench) -> None:
     left = "echo 1 >/app/one.txt; setsid sleep 1000 >/dev/null 2>&1 &\n"
     result = await bench.run(bench.script(left))
     assert result.verdict is not None
     assert (result.outcome, result.verdict.graded_in, result.verdict.others) == ("solved", "sealed", ())
     assert result.sandbox.processes_left == 1
+
+
+@pytest.fixture
+def killed_when_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody outside kills process 1 of the agent's sandbox as soon as it is graded in."""
+    grade = Grader.grade
+
+    async def killed(self: Grader, box: Sandbox, job: GradingJob, **how: Any) -> Verdict:  # noqa: ANN401 - as it takes them
+        if how["graded_in"] == "live":
+            assert isinstance(box, NamespaceSandbox)
+            os.kill(box.host_pid, signal.SIGKILL)
+        return await grade(self, box, job, **how)
+
+    monkeypatch.setattr(Grader, "grade", killed)
+
+
+@pytest.mark.usefixtures("killed_when_live")
+@pytest.mark.parametrize("mode", ["auto", "live"])
+async def test_a_live_sandbox_that_is_killed_is_not_put_on_the_agent(bench: Bench, mode: str) -> None:
+    result = await bench.run("oracle", SERVES, grading=mode)
+    assert (result.outcome, result.fault, result.agent_end) == ("unscored", "infra", "submitted")
+    assert result.fault_detail is not None
+    assert (result.fault_detail.phase, result.fault_detail.kind) == ("grade", "SandboxBroken")
+    assert result.summary().is_retriable
+
+
+@pytest.mark.usefixtures("killed_when_live")
+async def test_a_live_sandbox_that_ends_after_the_agent_ate_its_memory_is_the_agents_failure(bench: Bench) -> None:
+    hungry = 'setsid sleep 1000 >/dev/null 2>&1 & python3 -c "x = bytearray(3 << 30)"; tail /dev/zero\n'
+    result = await bench.run(bench.script(hungry), Made(memory_mb=1024))
+    assert (result.outcome, result.fault) == ("unsolved", None)
+    assert result.verdict is not None
+    assert result.verdict.fault is not None
+    assert (result.verdict.graded_in, result.verdict.fault.reason) == ("live", "toolchain_broken_by_agent")
+
+
+@pytest.mark.usefixtures("killed_when_live")
+async def test_a_live_sandbox_that_is_killed_takes_no_sealed_verdict_away(bench: Bench) -> None:
+    result = await bench.run("oracle", grading="both")
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in) == ("solved", "sealed")
+    assert [other.fault and other.fault.reason for other in result.verdict.others] == ["sandbox"]
 
 
 @pytest.mark.parametrize(("mode", "outcome"), [("sealed", "unsolved"), ("live", "solved"), ("both", "solved")])

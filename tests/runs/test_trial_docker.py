@@ -54,6 +54,14 @@ async def test_work_after_the_deadline_does_not_score_in_a_container(tmp_path: P
     assert (result.outcome, result.agent_end) == ("unsolved", "timeout")
 
 
+@pytest.mark.parametrize("left", ["touch /app", "ln -s /app /app"])
+async def test_a_working_folder_turned_into_something_else_is_graded_in_a_container(tmp_path: Path, left: str) -> None:
+    script = tmp_path / "agent.sh"
+    script.write_text(f"cd /; rm -rf /app; {left}\n")
+    result = await run(tmp_path, f"script:{script}", Made(files={"environment/Dockerfile": IMAGE}))
+    assert (result.outcome, result.fault, result.failure_mode) == ("unsolved", None, "TEST_FAILED")
+
+
 async def test_an_image_that_does_not_build_is_the_tasks_fault_and_not_the_agents(tmp_path: Path) -> None:
     result = await run(tmp_path, "oracle", Made(files={"environment/Dockerfile": IMAGE + "RUN exit 3\n"}))
     assert (result.outcome, result.agent_end, result.fault) == ("unscored", None, "task")

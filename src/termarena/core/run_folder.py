@@ -38,7 +38,8 @@ class AttemptFolder:
     terminal.cast       the terminal, as asciicast v2 (terminal-2.cast … for further ones)
     test_output.txt     what the tests wrote, the first and the last of it
     metrics.json        commands, tokens, cost, processor time, memory, contention
-    changes.json        what the agent changed in the file system
+    changes.json        what the agent changed in the file system: the first 100,000 paths, and the number of all
+    changes-more.jsonl  the further ones, where there are any, one per line
     state.snapshot      the captured file state that `regrade` starts from
     logs/               what the tests left in /logs, capped
     …-sealed, …-live    the same of a grading that did not count (test_output-sealed.txt, logs-sealed/)
@@ -91,6 +92,11 @@ class AttemptFolder:
     def changes(self) -> Path:
         """`changes.json`"""
         return self.path / "changes.json"
+
+    @property
+    def further_changes(self) -> Path:
+        """`changes-more.jsonl`"""
+        return self.path / "changes-more.jsonl"
 
     @property
     def state(self) -> Path:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import CapabilityMissing, SandboxError, TaskError
+from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken, SandboxError, TaskError
 from termarena.grading.company import altered_tests, held, takers_of_a_decoy
 from termarena.grading.contract import GradingFault, IntegrityFinding, TestResult, Verdict
 from termarena.grading.faults import NoVerdict
@@ -15,7 +15,7 @@ from termarena.grading.integrity import blamed, examine, inspect
 from termarena.grading.job import GradingJob
 from termarena.grading.laying import VERIFIER_LOGS, NotClean, Room, Stock, lay
 from termarena.grading.logs import fetch_logs, keeping_logs, reward_in
-from termarena.grading.parsers import PARSERS, all_passed, pytest_summary
+from termarena.grading.parsers import PARSERS, all_passed, is_open, pytest_summary
 from termarena.grading.reports import reported_tests
 from termarena.grading.rewards import primary_reward
 from termarena.grading.rules.places import REWRITTEN
@@ -74,7 +74,8 @@ class Grader:
         nothing of the tests is left in the box.
 
         Whatever the tests do, and whatever the agent did to the box, is a verdict. A fault of the host raises
-        `OSError`, what the driver cannot do `CapabilityMissing`, a variable that was not given `UsageError`.
+        `OSError`, what the driver cannot do `CapabilityMissing`, a variable that was not given `UsageError`. A live box
+        that is gone raises `SandboxBroken` or `EngineError`: there is no second one to ask.
         """
         found = _Found()
         started = time.monotonic()
@@ -89,6 +90,8 @@ class Grader:
         except TaskError as error:
             found.fault = GradingFault(reason="tests_changed", message=error.message)
         except SandboxError as error:
+            if graded_in == "live" and _is_gone(box, error):
+                raise
             found.fault = GradingFault(reason="sandbox", message=error.message)
         if found.fault is not None and changes is not None and graded_in != "separate":
             found.fault = await _blamed(box, job, found.fault, changes)
@@ -150,6 +153,11 @@ async def _fetch(room: Room, logs: Path, found: _Found, *, laid: Mapping[str, st
         await _clear(room, found, for_good=True)
 
 
+def _is_gone(box: Sandbox, error: SandboxError) -> bool:
+    """Whether the box itself has ended; one that lives and cannot be held is what the agent made of it."""
+    return isinstance(error, EngineError) or (isinstance(error, SandboxBroken) and not box.is_alive)
+
+
 async def _blamed(box: Sandbox, job: GradingJob, fault: GradingFault, changes: FileChanges) -> GradingFault:
     try:
         return blamed(fault, await examine(box, changes, job.task))
@@ -173,6 +181,8 @@ def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:
         found.tests = PARSERS[job.verdict](run.output.text())
         if not found.tests and not run.timed_out:
             raise NoVerdict("nothing_parsed", f"the output holds no results that the parser {job.verdict} knows")
+        if is_open(found.tests) and not run.timed_out:
+            raise NoVerdict("nothing_parsed", "the output was too long to be kept, and results were left out of it")
         found.rewards = {"reward": float(all_passed(found.tests))}
 
 

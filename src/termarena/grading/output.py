@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,11 +11,13 @@ if TYPE_CHECKING:
 
     from termarena.core.scrub import Scrubber
 
-__all__ = ["FIRST_BYTES", "LAST_BYTES", "TestOutput"]
+__all__ = ["FIRST_BYTES", "GAP", "LAST_BYTES", "TestOutput"]
 
 FIRST_BYTES: Final = 1 << 20
 LAST_BYTES: Final = 4 << 20
 """More than of the beginning: results stand at the end."""
+GAP: Final = re.compile(r"\[… \d+ bytes left out …\]")
+"""The line that stands for the missing middle."""
 
 
 @dataclass(frozen=True, slots=True)

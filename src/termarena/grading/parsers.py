@@ -1,7 +1,8 @@
 """Terminal-Bench 1's parsers: results of tests out of what they printed.
 
 A test's program prints too, so what is found can be forged by it. Everything after the first heading counts, and of two
-states of one test the worse: a forged line can make a verdict worse, never better.
+states of one test the worse: a forged line can make a verdict worse, never better. What was left out after the first
+heading may have held the worse one: that is `unknown`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.grading.contract import TestResult
+from termarena.grading.output import GAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,13 +19,14 @@ if TYPE_CHECKING:
     from termarena.grading.contract import TestState
     from termarena.tasks.model import VerdictSource
 
-__all__ = ["PARSERS", "all_passed", "pytest_summary"]
+__all__ = ["PARSERS", "all_passed", "is_open", "pytest_summary"]
 
 LONGEST_NAME: Final = 400
 LONGEST_MESSAGE: Final = 1000
 LONGEST_LINE: Final = 4000
 HEADING_WIDTH: Final = 40
 MOST_TESTS: Final = 20_000
+"""And as many again that did not pass: a thousand forged passes must not leave out one real failure."""
 
 # Only patterns that take time in proportion to the text: a program under test chooses what is printed.
 _HEADING: Final = re.compile(r"short test summary info", re.IGNORECASE)
@@ -38,6 +41,7 @@ _STATES: Final[Mapping[str, TestState]] = {
     "XPASS": "xpassed",
     "ERROR": "error",
 }
+_HARMLESS: Final = frozenset({"passed", "xfailed"})
 _WORST_FIRST: Final = ("error", "failed", "xpassed", "unknown", "skipped", "xfailed", "passed")
 
 
@@ -45,9 +49,8 @@ def pytest_summary(text: str) -> tuple[TestResult, ...]:
     """The tests named in pytest's short summary (`-rA`); none where there is no summary."""
     found: dict[str, _Row] = {}
     for line in _below_heading(_ESCAPES.sub("", text)):
-        match = _LINE.match(line[:LONGEST_LINE])
-        row = _row(match[1], match[2].strip()) if match else None
-        if row is None or (row.name not in found and len(found) >= MOST_TESTS):
+        row = _row_of(line[:LONGEST_LINE])
+        if row is None or (row.name not in found and not _has_room(found, row)):
             continue
         known = found.get(row.name, row)
         found[row.name] = min(known, row, key=lambda one: _WORST_FIRST.index(one.state))
@@ -60,7 +63,13 @@ def all_passed(tests: tuple[TestResult, ...]) -> bool:
     Terminal-Bench counts a skipped test as a pass; here it is none.
     """
     states = {test.state for test in tests}
-    return "passed" in states and states <= {"passed", "xfailed"}
+    return "passed" in states and states <= _HARMLESS
+
+
+def is_open(tests: tuple[TestResult, ...]) -> bool:
+    """Whether nothing speaks against a pass but that some of the results were left out."""
+    states = {test.state for test in tests}
+    return "unknown" in states and states <= _HARMLESS | {"unknown"}
 
 
 def _below_heading(text: str) -> list[str]:
@@ -77,6 +86,17 @@ class _Row(NamedTuple):
     name: str
     state: TestState
     message: str
+
+
+def _has_room(found: Mapping[str, _Row], row: _Row) -> bool:
+    return len(found) < (MOST_TESTS if row.state in _HARMLESS else 2 * MOST_TESTS)
+
+
+def _row_of(line: str) -> _Row | None:
+    if GAP.fullmatch(line):
+        return _Row(line, "unknown", "")
+    match = _LINE.match(line)
+    return _row(match[1], match[2].strip()) if match else None
 
 
 def _row(word: str, rest: str) -> _Row | None:
@@ -107,8 +127,9 @@ def _between_marks(name: str) -> Callable[[str], tuple[TestResult, ...]]:
     def parse(text: str) -> tuple[TestResult, ...]:
         if start not in text or end not in text:
             return ()
-        block = text.split(start, 1)[1].rsplit(end, 1)[0].strip()
-        return (_whole("tests", is_passed=block == _EXPECTED.get(name, "PASSED")),)
+        below = text.split(start, 1)[1]
+        block = below.rsplit(end, 1)[0].strip()
+        return (_whole("tests", is_passed=block == _EXPECTED.get(name, "PASSED"), below=below),)
 
     return parse
 
@@ -120,14 +141,18 @@ def _swelancer(text: str) -> tuple[TestResult, ...]:
     """Both words at once are a failure: a program can print one, the test's own word is the other."""
     lower = text.lower()
     has_failed = "swe lancer failure" in lower
-    has_succeeded = "swe lancer success" in lower or ("user_tool" in lower and "completed" in lower)
+    word = "swe lancer success" if "swe lancer success" in lower else "user_tool"
+    has_succeeded = word in lower and (word != "user_tool" or "completed" in lower)
     if not (has_failed or has_succeeded):
         return ()
-    return (_whole("swelancer_task", is_passed=not has_failed),)
+    return (_whole("swelancer_task", is_passed=not has_failed, below=lower.partition(word)[2]),)
 
 
-def _whole(name: str, *, is_passed: bool) -> TestResult:
-    return TestResult(name=name, state="passed" if is_passed else "failed")
+def _whole(name: str, *, is_passed: bool, below: str) -> TestResult:
+    """`below` is what stands after the first word of a result."""
+    if not is_passed:
+        return TestResult(name=name, state="failed")
+    return TestResult(name=name, state="unknown" if GAP.search(below) else "passed")
 
 
 PARSERS: Final[Mapping[VerdictSource, Callable[[str], tuple[TestResult, ...]]]] = {

@@ -83,6 +83,8 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         yield "cost is a lower bound", f"{count(totals.trials_without_cost, 'trial')} told none"
     if report.retries:
         yield "retries", f"{report.retries:,}"
+    if live := report.by_graded_in.get("live"):
+        yield "graded live", f"{count(live, 'trial')}, beside what the agent had left running"
     if report.per_solved is not None:
         yield "for each solved trial", _per_solved(report.per_solved)
 

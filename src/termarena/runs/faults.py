@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ from termarena.core.errors import (
     ImageError,
     NoSolution,
     SandboxBroken,
+    SandboxError,
     SandboxStartError,
     TaskError,
     TermArenaError,
@@ -21,9 +23,9 @@ from termarena.models.errors import KeyRefused, ModelRejected, ModelUnavailable
 from termarena.runs.outcome import Fault, FaultDetail, Phase
 
 if TYPE_CHECKING:
-    from termarena.sandbox import Usage
+    from termarena.sandbox import Sandbox, Usage
 
-__all__ = ["Blame", "blame", "describe", "has_exhausted_resources", "is_machinery"]
+__all__ = ["Blame", "blame", "describe", "has_exhausted_resources", "is_machinery", "last_usage"]
 
 LONGEST_LOG = 8_000
 
@@ -53,12 +55,20 @@ def describe(error: BaseException, phase: Phase) -> FaultDetail:
     return FaultDetail(
         phase=phase,
         kind=type(error).__name__,
-        message=str(error) or type(error).__name__,
+        message=_words_of(error) or type(error).__name__,
         hint=error.hint if isinstance(error, TermArenaError) else None,
         log_tail=str(getattr(error, "log_tail", ""))[-LONGEST_LOG:],
         traceback="" if is_foreseen else "".join(traceback.format_exception(error))[-LONGEST_LOG:],
         is_retriable=not permanent and _fault_of(error) != "task",
     )
+
+
+def _words_of(error: BaseException) -> str:
+    """What it says; an agent's own error may fail at saying it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever it raises says nothing about the trial
+        return ""
 
 
 def is_machinery(error: BaseException) -> bool:
@@ -72,3 +82,10 @@ def is_machinery(error: BaseException) -> bool:
 def has_exhausted_resources(usage: Usage | None) -> bool:
     """Whether the kernel killed for memory: its own counter says so."""
     return usage is not None and bool(usage.oom_kills)
+
+
+async def last_usage(box: Sandbox) -> Usage | None:
+    """What a sandbox that may be gone has used; None where nobody can tell any more."""
+    with contextlib.suppress(SandboxError):
+        return await box.usage()
+    return None

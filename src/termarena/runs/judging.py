@@ -7,11 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from termarena.core.errors import EngineError, SandboxBroken
+from termarena.grading.contract import GradingFault, Verdict
 from termarena.grading.control import against_control, needs_control
 from termarena.grading.grader import Grader
 from termarena.grading.integrity import apply
 from termarena.grading.job import GradingJob
+from termarena.grading.rules.places import ONLY_LIVE
 from termarena.grading.separate import carry_over, collect
+from termarena.runs.faults import has_exhausted_resources, last_usage
 from termarena.sandbox import Network
 from termarena.sandbox.staged import staged
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 
     from termarena.agents.contract import AgentEnd
     from termarena.core.scrub import Scrubber
-    from termarena.grading.contract import GradedIn, IntegrityFinding, Verdict
+    from termarena.grading.contract import GradedIn, IntegrityFinding
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
     from termarena.sandbox.staging import Stage, StartState
@@ -61,9 +65,13 @@ def is_live_evidence(task: Task, *, processes_left: int, agent_end: AgentEnd) ->
 
     What an agent left running at its deadline is work that goes on after it, unless the task wants services.
     """
+    return _declares_life(task) or (processes_left > 0 and agent_end != "timeout")
+
+
+def _declares_life(task: Task) -> bool:
+    """Whether the task itself says that more than files counts."""
     wants_services = bool(task.environment.services or task.environment.compose)
-    wants_shell = task.tests is not None and task.tests.same_shell
-    return wants_services or wants_shell or (processes_left > 0 and agent_end != "timeout")
+    return wants_services or (task.tests is not None and task.tests.same_shell)
 
 
 def under_policy(spec: SandboxSpec, policy: NetworkPolicy | None) -> SandboxSpec:
@@ -118,7 +126,7 @@ class Judge:
         if case.grading.mode == "separate":
             return await _surely(self._separate, case)
         if self._options.grading == "live":
-            return await self._live(case)
+            return await self._live(case, counts=True)
         sealed = await _surely(self._sealed, case)
         live_counts = (
             not sealed.is_pass
@@ -128,7 +136,10 @@ class Judge:
         if not live_counts and self._options.grading != "both":
             return sealed
         _put_aside(case, "sealed")
-        live = await self._live(case)
+        live = await self._live(case, counts=live_counts)
+        if live_counts and live.is_pass and not _declares_life(case.task):
+            told = ONLY_LIVE.found("", f"of {case.processes_left} processes; the same tests do not pass without them")
+            live = apply(live, (told,), integrity=self._options.integrity)
         counts, other = (live, sealed) if live_counts else (sealed, live)
         if counts is sealed:
             _put_aside(case, "live")
@@ -155,9 +166,18 @@ class Judge:
         async with self._driver.start(case.snapshot, spec=spec) as fork:
             return await self._grade(case, fork, "sealed")
 
-    async def _live(self, case: Case) -> Verdict:
-        await case.box.thaw()
-        return await self._grade(case, case.box, "live")
+    async def _live(self, case: Case, *, counts: bool) -> Verdict:
+        """Raises what a box that is gone raises, if this verdict is the one that counts; unless the kernel's counters
+        say that the box was exhausted, which is the agent's doing."""
+        try:
+            await case.box.thaw()
+            return await self._grade(case, case.box, "live")
+        except (SandboxBroken, EngineError) as error:
+            is_agents = has_exhausted_resources(await last_usage(case.box))
+            if counts and not is_agents:
+                raise
+            fault = GradingFault(reason="toolchain_broken_by_agent" if is_agents else "sandbox", message=error.message)
+            return Verdict(reward=None, graded_in="live", findings=case.findings, fault=fault)
 
     async def _separate(self, case: Case) -> Verdict:
         """In a sandbox of the grader's own, which gets the task's artifacts and nothing else of the agent's."""

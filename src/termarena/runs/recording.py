@@ -5,37 +5,29 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import TypeAdapter
-
-from termarena.core.errors import TaskFormatError
-from termarena.core.records import read_record, read_record_as, write_record
+from termarena.core.records import read_record_as, write_record
 from termarena.core.trajectory import TrajectoryAgent
+from termarena.runs.changed_paths import write_changes
 from termarena.runs.concluding import conclude
 from termarena.runs.journal import now
 from termarena.runs.result import AgentFacts, LimitsUsed, SandboxFacts, StateKept, TrialResult
 from termarena.runs.steps import legs_of
-from termarena.sandbox import Change, FileChanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from termarena.agents.recording import WorkspaceRecord
-    from termarena.core.records import Json
     from termarena.core.run_folder import AttemptFolder
     from termarena.core.scrub import Scrubber
     from termarena.runs.plan import RunOptions
     from termarena.runs.result import TrialSummary
     from termarena.runs.state import TrialState
-    from termarena.sandbox import Snapshot
+    from termarena.sandbox import FileChanges, Snapshot
 
-__all__ = ["keep_state", "read_changes", "read_result", "sayable", "write_attempt", "write_result"]
+__all__ = ["keep_state", "read_result", "sayable", "write_attempt", "write_result"]
 
 RESULT_KIND: Final = "trial-result"
-CHANGES_KIND: Final = "file-changes"
-_CHANGE: Final = TypeAdapter(Change)
 LONGEST_MESSAGE: Final = 500
-LARGEST_CHANGES: Final = 100_000
-"""So many changed paths are listed; the number of all is told."""
 
 
 async def keep_state(snapshot: Snapshot, changes: FileChanges, folder: AttemptFolder, options: RunOptions) -> StateKept:
@@ -59,7 +51,7 @@ def write_attempt(folder: AttemptFolder, state: TrialState, record: WorkspaceRec
     record.save(folder, agent, usage=state.report.usage)
     write_record(folder.metrics, "trial-metrics", metrics)
     if state.changes is not None:
-        write_record(folder.changes, CHANGES_KIND, _changes(state.changes, scrubber))
+        write_changes(folder, state.changes, scrubber)
     write_result(folder, result, scrubber)
     return result
 
@@ -81,16 +73,6 @@ def sayable(summary: TrialSummary, scrubber: Scrubber) -> TrialSummary:
 def read_result(folder: AttemptFolder) -> TrialResult:
     """Read it back; raises `TaskFormatError` for a file that is none."""
     return read_record_as(TrialResult, folder.result, RESULT_KIND)
-
-
-def read_changes(folder: AttemptFolder) -> FileChanges:
-    """What the agent changed, read back; none where nothing was recorded. Raises `TaskFormatError`."""
-    if not folder.changes.is_file():
-        return FileChanges()
-    listed = read_record(folder.changes, CHANGES_KIND)["changes"]
-    if not isinstance(listed, list):
-        raise TaskFormatError(str(folder.changes), field="changes", found="no list", expected="the changed paths")
-    return FileChanges(tuple(_CHANGE.validate_python(row) for row in listed))
 
 
 def _result(state: TrialState, record: WorkspaceRecord, metrics: Mapping[str, Any]) -> TrialResult:
@@ -175,11 +157,3 @@ def _metrics(state: TrialState, record: WorkspaceRecord) -> dict[str, Any]:
         "contention": dataclasses.asdict(state.contention) if state.contention else None,
         "problems": list(record.problems),
     }
-
-
-def _changes(changes: FileChanges, scrubber: Scrubber) -> dict[str, Any]:
-    listed: list[Json] = [
-        {name: value for name, value in dataclasses.asdict(change).items() if value is not None}
-        for change in changes.changes[:LARGEST_CHANGES]
-    ]
-    return {"total": len(changes.changes), "changes": scrubber.scrub_json(listed)}

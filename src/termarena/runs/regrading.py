@@ -18,6 +18,7 @@ from termarena.core.errors import (
 )
 from termarena.core.scrub import Scrubber
 from termarena.grading.integrity import examine
+from termarena.runs.changed_paths import read_changes
 from termarena.runs.concluding import conclude
 from termarena.runs.config_lock import check_digests, read_config_lock
 from termarena.runs.journal import Journal, now
@@ -26,7 +27,7 @@ from termarena.runs.locking import hold
 from termarena.runs.opening import tasks_again
 from termarena.runs.plan import TrialKey
 from termarena.runs.reading import history_of
-from termarena.runs.recording import read_changes, read_result, sayable, write_result
+from termarena.runs.recording import read_result, sayable, write_result
 from termarena.runs.replacing import discard, has_later, make_place, settle
 from termarena.runs.trials import Trials
 from termarena.tasks.files import scan

@@ -23,7 +23,7 @@ from termarena.grading.integrity import examine
 from termarena.grading.steps import combine, goes_on
 from termarena.models.errors import ModelUnavailable
 from termarena.runs.clocks import Clocks
-from termarena.runs.faults import blame, describe, has_exhausted_resources, is_machinery
+from termarena.runs.faults import blame, describe, has_exhausted_resources, is_machinery, last_usage
 from termarena.runs.judging import Case, is_live_evidence, under_policy
 from termarena.runs.recording import keep_state, write_attempt
 from termarena.runs.steps import Leg, lay_step, legs_of
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from termarena.runs.setting import Setting
     from termarena.runs.state import TrialState
     from termarena.sandbox import Sandbox
-    from termarena.sandbox import Usage as SandboxUsage
 
 __all__ = ["Trial"]
 
@@ -142,7 +141,7 @@ class Trial:
             if isinstance(agent, Metered):
                 self._take(agent, AgentReport())
             if not box.is_alive or (is_machinery(error) and _is_credible(error, agent, workspace)):
-                self._state.usage = await _last_usage(box)
+                self._state.usage = await last_usage(box)
                 self._state.end = "resource_limit" if has_exhausted_resources(self._state.usage) else None
                 raise
             self._state.end = "timeout" if timer.expired() else "error"
@@ -234,9 +233,3 @@ async def _hang_up(box: Sandbox, workspace: TrialWorkspace) -> None:
     with contextlib.suppress(SandboxError):
         await box.kill_processes()
     await workspace.hang_up()
-
-
-async def _last_usage(box: Sandbox) -> SandboxUsage | None:
-    with contextlib.suppress(SandboxError):
-        return await box.usage()
-    return None

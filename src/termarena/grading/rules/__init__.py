@@ -26,7 +26,6 @@ _PLACES = (
     *("/bin", "/sbin", "/lib", "/etc/", "/root/.", "/home/", "/opt/", "/tests", "/logs", "/solution", "/var/spool/"),
     *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib"),
 )
-_NAMES = python.CONFIGS | {"conftest.py"}
 _SETUID = 0o6000
 
 
@@ -35,7 +34,8 @@ def is_watched(change: Change, folders: Iterable[str] = ()) -> bool:
     path = change.path
     return (
         path.startswith((*_PLACES, *folders))
-        or path.rpartition("/")[2] in _NAMES
+        or path.rpartition("/")[2] in python.NAMES
+        or python.shadows_pytest(path)
         or "/.git/hooks/" in path
         or change.change == "removed"
         or (change.mode is not None and bool(change.mode & _SETUID))

@@ -99,6 +99,11 @@ class Scene:
         site = _SITE.match(path)
         if site is not None:
             return any(one.startswith(site[0]) and ".dist-info" in one for one in self.by_path)
+        return self.had_packages
+
+    @property
+    def had_packages(self) -> bool:
+        """Whether a package manager of the system was at work."""
         touched = (self.by_path.get(one) for one in _DATABASES)
         return any(change is not None and change.change == "modified" for change in touched)
 

@@ -31,6 +31,7 @@ _CORE: Final = re.compile(
     r"/usr/(lib|lib64|local/lib)(/[^/]+-linux-[^/]+)?/"
     r"(ld-linux[^/]*|ld-musl[^/]*|libc|libm|libdl|libpthread|librt|libpython3[^/]*)(-[\d.]+)?\.so[\d.]*"
 )
+_SHARED: Final = re.compile(r"/usr/lib(64)?(/[^/]+-linux-[^/]+)?/[^/]+\.so[\d.]*")
 _LOGIN: Final = re.compile(
     r"/etc/(profile|profile\.d/.+|environment|bash\.bashrc|bashrc|zsh/.+|zshenv|environment\.d/.+|security/pam_env\.conf)"
     rf"|{_HOME}/\.(bashrc|bash_profile|bash_login|bash_aliases|profile|zshrc|zshenv|zprofile|pam_environment|env|shrc)"
@@ -78,12 +79,21 @@ def check(scene: Scene) -> Iterator[IntegrityFinding]:
             yield from _core(scene, change)
         elif is_there and change.path == "/etc/ld.so.preload":
             yield from _preload(scene, change)
+        elif change.change == "modified" and _SHARED.fullmatch(canonical(change.path)):
+            yield LIBRARY.found(change.path, "programs that use it run it", _unexplained(scene, change))
+        elif is_there and change.path == "/etc/ld.so.cache":
+            yield LOADER.found(change.path, "it says where every library is", _unexplained(scene, change))
         elif is_there and change.path.startswith("/etc/ld.so.conf"):
             yield LOADER.found(change.path, "see the folders it names", scene.weighed(change, "warning"))
         elif is_there and change.path == "/etc/passwd":
             yield from _account(scene, change)
         elif is_there:
             yield from _plain(scene, change)
+
+
+def _unexplained(scene: Scene, change: Change) -> Severity:
+    """What is built from source does this too, and so does every package; a package need not be told as a warning."""
+    return "info" if scene.had_packages else scene.weighed(change, "warning")
 
 
 def _core(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import EngineError, SandboxBroken, SandboxFileError, SandboxFrozen
+from termarena.core.errors import EngineError, NotFound, SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_READ_BYTES,
@@ -121,6 +121,22 @@ class DockerSandbox:
             raise SandboxBroken(self._id, "it has been sealed")
         if self.container.is_frozen:
             raise SandboxFrozen(self._id)
+
+    async def make_workdir(self) -> None:
+        """Make the working directory where it is missing; the driver does it before anything runs.
+
+        In a fork something else may stand in its place, or the user be gone: whoever had the files did that, and the
+        commands say so. Raises `SandboxFileError` and `NotFound` where there was nobody.
+        """
+        path = self._spec.workdir
+        if path is None:
+            return
+        try:
+            who = await self.identity(None)
+            await self.container.files.make_folder(path, owner=(who.uid, who.gid))
+        except (SandboxFileError, NotFound):
+            if self._origin.layer is None and self._origin.image.id == self._origin.base.id:
+                raise
 
     # Commands.
 

@@ -297,9 +297,7 @@ class DockerDriver:
             await container.attend()
             if spec.runs_entrypoint:
                 await container.settle()
-            if spec.workdir is not None:
-                who = await box.identity(None)
-                await container.files.make_folder(spec.workdir, owner=(who.uid, who.gid))
+            await box.make_workdir()
         except BaseException as error:
             await asyncio.shield(box.stop())
             if isinstance(error, EngineError | SandboxBroken):

@@ -71,8 +71,18 @@ def _assemble(plan: dict[str, Any], fds: list[int], lowers: list[list[int | str]
         if capability not in KEPT_CAPABILITIES:
             sc.prctl(sc.PR_CAPBSET_DROP, capability)
     if plan["workdir"] is not None:
-        files.make_folder(plan["workdir"])
+        _make_workdir(plan)
     return volumes
+
+
+def _make_workdir(plan: dict[str, Any]) -> None:
+    """In a fork something else may stand in its place, whoever had the files put it there: its commands then say so."""
+    try:
+        files.make_folder(plan["workdir"])
+    except OSError:
+        is_fork = "restore_fd" in plan or any(volume["layers"] for volume in plan["volumes"])
+        if not is_fork:
+            raise
 
 
 def _raise_loopback() -> None:
