@@ -91,6 +91,30 @@ def test_one_task_that_this_machine_cannot_run_does_not_abort_the_job(
     assert "hint: start a Docker or Podman engine" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "tasks_meant"),
+    [
+        (("--sample",), 16),
+        (("--sample", "--first", "3"), 3),
+        (("--first", "3", "--sample"), 3),
+        (("--sample", "2"), 2),
+        (("--dataset", "samples", "--sample=2"), 2),
+    ],
+)
+def test_sample_alone_is_the_bundled_samples_and_with_a_number_some_at_random(
+    words: tuple[str, ...], tasks_meant: int, inside: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *words, "--dry-run", "--json"]) == 0
+    said = inside.readouterr()
+    assert json.loads(said.out)["tasks"] == tasks_meant
+    assert ("no dataset was given" in said.err) == (words == ("--sample", "2"))
+
+
+def test_sample_alone_beside_a_dataset_lacks_its_number(inside: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--dataset", "samples", "--sample"]) == 2
+    assert "'--sample' requires an argument" in inside.readouterr().err
+
+
 def test_an_engine_that_does_not_answer_is_told_before_anything_starts(
     tasks: Path, env: dict[str, str], tmp_path: Path
 ) -> None:

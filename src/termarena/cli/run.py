@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from typer.core import TyperCommand
 
 from termarena.cli import run_options
 from termarena.cli.choosing import (
@@ -28,6 +29,9 @@ from termarena.cli.choosing import (
 from termarena.cli.output import JsonOption, say
 
 if TYPE_CHECKING:
+    # Typer keeps its copy of Click private; needed to say what is overridden, and never at run time.
+    from typer._click import Context
+
     from termarena.cli.meaning import Meant
     from termarena.runs.config_lock import RunFacts
     from termarena.runs.plan import RunOptions
@@ -38,7 +42,25 @@ __all__ = ["app"]
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
+class _RunCommand(TyperCommand):
+    """Typer has no option with a value that may be left out; `--sample` is one here."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """`--sample` without a number is `--dataset samples`."""
+        return super().parse_args(ctx, _with_samples(args))
+
+
+def _with_samples(arguments: list[str]) -> list[str]:
+    if any(word.partition("=")[0] in ("--dataset", "-d", "--path", "-p") for word in arguments):
+        return arguments
+    for place, word in enumerate(arguments):
+        is_alone = place + 1 == len(arguments) or arguments[place + 1].startswith("-")
+        if word == "--sample" and is_alone:
+            return [*arguments[:place], "--dataset", "samples", *arguments[place + 1 :]]
+    return arguments
+
+
+@app.command(cls=_RunCommand)
 def run(  # noqa: PLR0913 - every option of the command is a parameter
     *,
     dataset: run_options.DatasetOption = None,
@@ -81,7 +103,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     """Run an agent on tasks, grade what it did, and report.
 
     \b
-    termarena run                                    # the reference solutions on the bundled samples
+    termarena run --sample                           # the reference solutions on the bundled samples
     termarena run --agent tools --model openai:gpt-5-mini --run-budget-usd 5
     termarena run --agent my_agents:Mine -k 3        # your own agent, three trials per task
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
