@@ -21,11 +21,19 @@ from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.docker import Address, DockerDriver, parse_address
 from termarena.sandbox.docker.build import Recipe, context_digest
 from termarena.sandbox.docker.census import InnerCensus
+from termarena.sandbox.docker.container import from_top
 from termarena.sandbox.docker.ignore import Ignored
 from termarena.sandbox.docker.users import resolve
 
 KILLS = int(os.environ.get("TERMARENA_DOCKER_KILL_ROUNDS", "3"))
 needs_docker = pytest.mark.needs("docker")
+
+
+def test_a_container_that_is_just_ending_has_no_processes() -> None:
+    rows = [["20", "10", "20", "0", "Ss", "sleep 9"], ["10", "1", "10", "0", "Ssl", "sh -c x"]]
+    seen = from_top({"Titles": [], "Processes": rows})
+    assert [(one.pid, one.argv) for one in seen] == [(10, ("sh", "-c", "x")), (20, ("sleep", "9"))]
+    assert from_top({"Titles": [], "Processes": None}) == []
 
 
 @pytest.mark.parametrize(

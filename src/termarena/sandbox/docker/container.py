@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.docker.overlay import Overlay
     from termarena.sandbox.docker.snapshots import LayerSnapshot, SavedSnapshot
 
-__all__ = ["Container"]
+__all__ = ["Container", "from_top"]
 
 STOP_TIMEOUT_S: Final = 30.0
 GONE: Final = (404, 409)
@@ -235,7 +235,7 @@ class Container:
             told = (await self.engine.call("GET", f"/containers/{self.id}/top", query=query)).json()
         except EngineError as error:
             raise SandboxBroken(self.name, error.problem) from error
-        return sorted((_from_ps(row) for row in told["Processes"]), key=lambda one: one.pid)
+        return from_top(told)
 
     async def kill_all(self) -> int:
         """End every process; a frozen one does not run again before that. How many there were."""
@@ -332,8 +332,13 @@ def _fill(overlay: Overlay, layer: LayerSnapshot | SavedSnapshot) -> None:
         layer.entries = overlay.changes()
 
 
+def from_top(told: dict[str, Any]) -> list[Seen]:
+    """What an engine tells of a container's processes, process 1 first; none, as null, of one that is just ending."""
+    return sorted((_from_ps(row) for row in told["Processes"] or ()), key=lambda one: one.pid)
+
+
 def _from_ps(row: list[str]) -> Seen:
-    """A line of `ps` on the engine's machine: the columns that `living` asks for."""
+    """A line of `ps` on the engine's machine: the columns that `_seen_by_engine` asks for."""
     pid, parent, session, uid, state, words = row
     threads = 2 if "l" in state else 1  # its letter for a process of several
     return Seen(0, int(pid), int(parent), int(session), int(uid), state[:1], -1, threads, tuple(words.split()))
