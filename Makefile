@@ -8,11 +8,12 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LOCK_TOOLS := pip==26.3 pip-tools==7.6.2
 
-.PHONY: help setup demo demo-llm test lint check soak bench lock clean
+.PHONY: help setup demo demo-llm test retest lint check soak bench lock clean
 help:
 	@echo 'make demo    from a fresh clone to a result: set up, then the bundled tasks with their reference solutions'
 	@echo 'make demo-llm  a real language model attempts a bundled task, without a key: a small one, served on this machine'
 	@echo 'make test    set up and run all tests'
+	@echo 'make retest  only the tests that failed last, one after the other'
 	@echo 'make lint    format, lint, types, import directions'
 	@echo 'make check   lint and test'
 	@echo 'make soak    the long counts'
@@ -46,6 +47,9 @@ demo-llm: $(READY)
 
 test: $(READY)
 	@$(BIN)/pytest --quiet -n $(JOBS) --dist worksteal
+
+retest: $(READY)
+	@$(BIN)/pytest --quiet --last-failed --last-failed-no-failures none
 
 lint: $(READY)
 	@$(BIN)/ruff format --check --quiet . || { echo 'error: run $(BIN)/ruff format .' >&2; exit 1; }
