@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import urllib.request
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -79,6 +80,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test reads or writes the files of whoever runs it, nor depends on their settings."""
     home = tmp_path_factory.mktemp("user")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` would leave it ignored
     with pytest.MonkeyPatch.context() as patch:
         for name in [*os.environ]:
             if name.startswith(("TERMARENA_", "XDG_", "GIT_")) and name not in KEPT_VARIABLES:
