@@ -172,6 +172,17 @@ async def test_home_that_cannot_be_used(tmp_path: Path) -> None:
     assert "TERMARENA_HOME" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "USR1"])
+async def test_signals_that_the_harness_ignores_end_a_command(sandbox_home: Path, name: str) -> None:
+    number = signal.Signals[f"SIG{name}"]
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        async with NamespaceDriver(home=sandbox_home) as driver, driver.start(SandboxSpec()) as box:
+            assert (await box.exec(["sh", "-c", f"kill -{name} $$"])).signal == number
+    finally:
+        signal.signal(number, before)
+
+
 async def test_process_1_killed_mid_command(sandbox_home: Path) -> None:
     async with NamespaceDriver(home=sandbox_home) as driver:
         async with driver.start(SandboxSpec()) as box:

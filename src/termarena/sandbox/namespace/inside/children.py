@@ -29,6 +29,8 @@ KILL_PATIENCE_S: Final = 10.0
 THREADS_FIELD: Final = 17
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+SETTABLE_SIGNALS: Final = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+"""Each is at its default in a command: a harness begun with `nohup` or with a shell's `&` ignores some."""
 
 
 class Command:
@@ -117,8 +119,9 @@ class Launcher:
             os._exit(NOT_EXECUTABLE)
 
     def _restrict(self, command: Command) -> None:
-        for name in (signal.SIGPIPE, signal.SIGINT, signal.SIGCHLD, signal.SIGXFSZ):
-            signal.signal(name, signal.SIG_DFL)
+        for number in SETTABLE_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         command.identity.assume()
         for kind, value in self.limits:
             _lower_limit(kind, value)
