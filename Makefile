@@ -46,7 +46,7 @@ demo-llm: $(READY)
 			--model "llamacpp:smollm2@$$TERMARENA_SMALL_MODEL" --temperature 0 --max-steps 3 --max-reply-tokens 200
 
 test: $(READY)
-	@$(BIN)/pytest --quiet -n $(JOBS) --dist worksteal
+	@$(BIN)/pytest --quiet -n $(JOBS) --dist worksteal; status=$$?; echo $$status >$(VENV)/.tested; exit $$status
 
 retest: $(READY)
 	@$(BIN)/pytest --quiet --last-failed --last-failed-no-failures none
