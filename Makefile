@@ -3,6 +3,7 @@ PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
+BASE := $(VENV)/.base
 READY := $(VENV)/.ready
 # Overrides whatever the caller has set: an installation is the same everywhere.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -24,20 +25,30 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml requirements/dev.txt
+# Two floors: what a run on the embedded sandbox needs (seconds), and everything that tests and servers need on top.
+$(BASE): pyproject.toml requirements/base.txt requirements/build.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'error: $(PYTHON) is not Python 3.11 or later; name one: make PYTHON=python3.12 …' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo 'error: $(PYTHON) has no venv; on Debian or Ubuntu: apt-get install python3-venv' >&2; exit 1; }
 	@echo "== making $(VENV) with $$($(PYTHON) --version)" >&2
 	@$(PYTHON) -m venv --clear $(VENV)
-	@echo "== installing $$(grep -c '==' requirements/dev.txt) packages, versions and hashes as in requirements/dev.txt" >&2
-	@$(BIN)/pip install --quiet --progress-bar off --require-hashes -r requirements/dev.txt
+	@$(call install,base,-r requirements/build.txt)
 	@echo '== installing termarena itself' >&2
 	@$(BIN)/pip install --quiet --progress-bar off --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY)
+$(READY): $(BASE) requirements/dev.txt
+	@$(call install,dev)
+	@touch $@
+
+# $(1): name of the lock file, $(2): more of them.
+define install
+echo "== installing $$(grep -c '==' requirements/$(1).txt) packages, versions and hashes as in requirements/$(1).txt" >&2; \
+	$(BIN)/pip install --quiet --progress-bar off --require-hashes -r requirements/$(1).txt $(2)
+endef
+
+demo: $(BASE)
 	@$(BIN)/termarena run --dataset samples --agent oracle
 
 demo-llm: $(READY)
@@ -73,6 +84,7 @@ lock:
 	@$(call compile,dev,--extra dev)
 	@$(call compile,all,--extra all --constraint requirements/dev.txt)
 	@$(call compile,base,--constraint requirements/dev.txt)
+	@$(call compile,build,--only-build-deps --build-deps-for editable --constraint requirements/dev.txt)
 
 # $(1): name of the file, $(2): what it holds. Extras name termarena itself, which is never a requirement of its own;
 # the remark that pip-compile leaves about that is dropped. No address of any index is written.
