@@ -48,6 +48,7 @@ COMMANDS = {
     "replay": LazyCommand("termarena.cli.replay", "Play a trial's terminal in yours."),
     "regrade": LazyCommand("termarena.cli.regrade", "Grade a run again without running the agent."),
     "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
+    "analyze": LazyCommand("termarena.cli.analyze", "Read what agents did, and what went wrong on the way."),
     "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
