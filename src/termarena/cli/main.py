@@ -50,6 +50,8 @@ COMMANDS = {
     "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
     "analyze": LazyCommand("termarena.cli.analyze", "Read what agents did, and what went wrong on the way."),
     "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
+    "pack": LazyCommand("termarena.cli.pack", "Pack a run into one file to hand in."),
+    "verify": LazyCommand("termarena.cli.verify", "Check a packed run and recompute its score."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),

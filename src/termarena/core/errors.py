@@ -6,6 +6,7 @@
     │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
     │   ├── NoSolution           the oracle was asked for on a task that has no reference solution
     │   ├── RunBusy              a run that another process is carrying out
+    │   ├── BadBundle            a packed run that is none, or is made to do harm (also a ValueError)
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
@@ -40,6 +41,7 @@ from typing import ClassVar, Literal
 
 __all__ = [
     "AgentError",
+    "BadBundle",
     "BuildError",
     "BuildTimeout",
     "CapabilityMissing",
@@ -141,6 +143,16 @@ class RunBusy(UsageError):
         )
         self.run = run
         self.holder = holder
+
+
+class BadBundle(UsageError, ValueError):
+    """A file that is no packed run: it cannot be read, or holds what `pack` never writes."""
+
+    def __init__(self, file: str, *, problem: str) -> None:
+        """`problem` is what was found in it."""
+        super().__init__(f"{file} is no packed run: {problem}", hint="make one with: termarena pack RUN")
+        self.file = file
+        self.problem = problem
 
 
 class TerminalSizeError(UsageError, ValueError):
