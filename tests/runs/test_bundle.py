@@ -200,7 +200,7 @@ def test_another_task_is_seen(place: Path, run: RunFolder, tmp_path: Path) -> No
 def test_tests_in_the_agents_tree_are_seen(run: RunFolder, tmp_path: Path) -> None:
 
     def change(document: dict[str, Any]) -> None:
-        document["changes"] = [{**document["changes"][0], "path": row["path"]}, *document["changes"]]
+        document["changes"] = [{**document["changes"][0], "path": "/tests/test.sh"}, *document["changes"]]
         document["total"] += 1
 
     edit(run.attempt("easy", 1).changes, change)
