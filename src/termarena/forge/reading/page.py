@@ -95,6 +95,14 @@ class Page(Emulator):
         shown: str = self._terminal._format_sel(selection, unwrap=True)  # noqa: SLF001 - the binding's only way to join lines
         return shown
 
+    def top_row(self) -> int:
+        """The first row of the screen, behind the scroll-back."""
+        return int(self._terminal.get("scrollback_rows", "size_t"))
+
+    def last_row(self) -> int:
+        """The last row of the screen."""
+        return int(self._terminal.get("total_rows", "size_t")) - 1
+
     def everything(self) -> str:
         """The whole paper, wrapped lines joined."""
         shown: str = self._terminal.contents()

@@ -10,14 +10,27 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Prompts", "is_continuation", "is_interpreter", "looks_open", "shape_of"]
+__all__ = [
+    "PROMPT_ENDS",
+    "SURE_PROMPT",
+    "Prompts",
+    "continuation_length",
+    "is_continuation",
+    "is_interpreter",
+    "looks_open",
+    "shape_of",
+]
 
 _WORD: Final = re.compile(r"[\w.~/@:+\-]+")
 _WORD_PATTERN: Final = r"[\w.~/@:+\-]+"
-_ENDS: Final = (
+PROMPT_ENDS: Final = (
     "$#%>\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}➜λ»▶⟩\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
 )
-_FIRST_GUESS: Final = re.compile(rf"^(?:[^\n]*\n)?(?:[^\n{_ENDS}]{{0,120}}?[\])~\w/ ]?|)[{_ENDS}]{{1,3}} (?=\S|$)")
+_FIRST_GUESS: Final = re.compile(
+    rf"^(?:[^\n]*\n)?(?:[^\n{PROMPT_ENDS}]{{0,120}}?[\])~\w/ ]?|)[{PROMPT_ENDS}]{{1,3}} (?=\S|$)"
+)
+_SIGN: Final = re.compile(rf"[{PROMPT_ENDS}](?= )")
+SURE_PROMPT: Final = re.compile(r"[\[(]?[\w.-]+@[\w.-]+[\])]?[: ].*[$#%>]|PS [A-Z]:\\.*>|\$")
 _CONTINUATION: Final = re.compile(
     r"(?:(?:cmdsubst|quote|dquote|bquote|heredoc|for|while|until|if|then|else|elif|case|select|function|pipe|cmdand"
     r"|cmdor|cursh|subsh|braceparam|array|repeat|foreach|mathsubst|elif-then|errflag|always)\s?)*> ?"
@@ -25,8 +38,8 @@ _CONTINUATION: Final = re.compile(
 _INTERPRETERS: Final = re.compile(
     r"(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|(?:sqlite|mysql|mariadb|ghci|scala|jshell|julia|duckdb|test|php)(?: \[\w*\])?> ?"
     r"|MariaDB \[.*\]> ?|\w+[=\-*!(][#>] ?|irb\(.*\)[:\d]*[>*\"] ?|pry\(.*\)> ?|\[\d+\] pry.*> ?|iex\(\d+\)> ?"
-    r"|(?:\d{1,3}\.){3}\d{1,3}:\d+(?:\[\d+\])?> ?|redis.*> ?|\(gdb\) ?|\(lldb\) ?|\(Pdb\) ?|ftp> ?|sftp> ?|> "
-    r"|Prelude.*> ?|λ> ?|user=> ?|\s*-> ?|lftp.*> ?|telnet> ?|sqlcmd> ?|\w+> )"
+    r"|(?:\d{1,3}\.){3}\d{1,3}:\d+(?:\[\d+\])?> ?|redis.*> ?|\(gdb\) ?|\(lldb\) ?|\(Pdb\) ?|ftp> ?|sftp> ?"
+    r"|Prelude.*> ?|λ> ?|user=> ?|\s*-> ?|lftp.*> ?|telnet> ?|sqlcmd> ?)"
 )
 _OPENERS: Final = re.compile(r"(?:for|while|until|if|case|select|function|begin|switch)\b|\w[\w-]*\s*\(\)|[{(]")
 
@@ -39,6 +52,12 @@ def shape_of(prompt: str) -> str:
 def is_continuation(prompt: str) -> bool:
     """Whether a shell shows this before the second and later lines of a command."""
     return _CONTINUATION.fullmatch(prompt.strip() + " ") is not None
+
+
+def continuation_length(line: str) -> int | None:
+    """How long the prompt is with which a shell asks for more; None if the line does not begin with one."""
+    found = _CONTINUATION.match(line)
+    return found.end() if found else None
 
 
 def is_interpreter(prompt: str) -> bool:
@@ -80,12 +99,14 @@ class Prompts:
         return None
 
     def cut(self, prompt: str) -> int | None:
-        """Where the prompt's usual end stands inside of `prompt`: what follows there was typed very soon."""
+        """Where a known or certain prompt ends inside of `prompt`: what follows there was typed very soon."""
         sign = self.shapes[0].rpartition(" ")[2] if self.shapes else ""
-        if not sign or "w" in sign:
-            return None
-        at = prompt.rfind(f"{sign} ", prompt.rfind("\n") + 1)
-        return None if at < 0 else at + len(sign) + 1
+        for found in reversed(list(_SIGN.finditer(prompt))):
+            shown = prompt[: found.end()]
+            is_usual = bool(sign) and "w" not in sign and shown.endswith(sign)
+            if is_usual or shape_of(shown) in self.shapes or SURE_PROMPT.fullmatch(shown):
+                return found.end() + 1
+        return None
 
     def is_foreign(self, prompt: str) -> bool:
         """Whether it ends like an interpreter's, names no place, and is not the prompt that the session began with."""

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.forge.casts import load_recording, parse_recording
 from termarena.forge.reading.facts import facts_of
+from termarena.forge.reading.inputs import recorded_command
+from termarena.forge.reading.keystrokes import KeystrokeWatcher
+from termarena.forge.reading.mining import mine
 from termarena.forge.reading.page import Page
 from termarena.forge.reading.playing import play
-from termarena.forge.reading.resolving import resolve
+from termarena.forge.reading.resolving import resolve, with_prompts
 from termarena.forge.reading.tape import tape_of
 from termarena.forge.reading.watching import LineWatcher
-from termarena.forge.transcript import Transcript
+from termarena.forge.transcript import Tier, Transcript
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.forge.casts import Recording
+    from termarena.forge.reading.draft import Draft
+    from termarena.forge.reading.tape import Tape
 
 __all__ = ["read", "read_bytes"]
 
@@ -40,12 +45,15 @@ def _digest(raw: bytes) -> str:
     return "sha256:" + hashlib.sha256(raw).hexdigest()
 
 
+class _Found(NamedTuple):
+    drafts: list[Draft]
+    text: str
+
+
 def _transcript(recording: Recording, *, source: str, digest: str) -> Transcript:
     tape = tape_of(recording.events)
-    with Page(recording.cols, recording.rows) as page:
-        watcher = LineWatcher(page, marks=tape.has_marks("B", "C"))
-        text = play(tape, page, watcher, tape.quiets(QUIET_S))
-    commands = resolve(watcher.drafts)
+    found = _look(tape, recording)
+    commands = resolve(found.drafts) or recorded_command(recording, found.text)
     return Transcript(
         source=source,
         digest=digest,
@@ -55,11 +63,27 @@ def _transcript(recording: Recording, *, source: str, digest: str) -> Transcript
         rows=recording.rows,
         duration_s=recording.events[-1].at_s if recording.events else 0.0,
         commands=commands,
-        facts=facts_of(recording, commands, text),
-        text=text,
+        facts=facts_of(recording, commands, found.text),
+        text=found.text,
         alternate_screen=tape.has_alternate,
         trouble=recording.trouble,
     )
+
+
+def _look(tape: Tape, recording: Recording) -> _Found:
+    """Play the tape before the watcher whose evidence it has; the text alone is the last resort."""
+    with Page(recording.cols, recording.rows) as page:
+        has_marks = tape.has_marks("B", "C")
+        if has_marks or tape.has_edits:
+            lines = LineWatcher(page, marks=has_marks)
+            text = play(tape, page, lines, tape.quiets(QUIET_S))
+            return _Found(lines.drafts, text)
+        keys = KeystrokeWatcher(page, tape)
+        text = play(tape, page, keys, tape.borders())
+    typed = with_prompts(keys.drafts)
+    is_timed = recording.version != "txt" and len(tape.starts) > 1
+    mined = mine(text, Tier.PROMPT if is_timed else Tier.TEXT, (draft.prompt or "" for draft in typed))
+    return _Found(mined if len(mined) > len(typed) else typed, text)
 
 
 def _title(recording: Recording) -> str:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from termarena.forge.reading.prompts import Prompts, is_continuation, is_interpreter, looks_open
+from termarena.forge.reading.prompts import (
+    PROMPT_ENDS,
+    Prompts,
+    continuation_length,
+    is_continuation,
+    is_interpreter,
+    looks_open,
+)
 from termarena.forge.transcript import Tier
 
 if TYPE_CHECKING:
@@ -13,7 +22,7 @@ if TYPE_CHECKING:
     from termarena.forge.reading.draft import Draft
     from termarena.forge.transcript import Command
 
-__all__ = ["resolve"]
+__all__ = ["resolve", "with_prompts"]
 
 ODD_PROMPT: Final = 0.25
 """Taken from the confidence where a prompt does not look like the others."""
@@ -22,11 +31,26 @@ INTERRUPTED: Final = "^C"
 
 def resolve(drafts: Sequence[Draft]) -> tuple[Command, ...]:
     """The commands, in order."""
+    drafts = _joined(drafts)
     prompts = Prompts.learn(draft.prompt for draft in drafts if draft.prompt is not None)
     for draft in drafts:
         _split(draft, prompts)
-    joined = _joined(drafts)
-    return tuple(draft.command() for draft in joined if _is_command(draft))
+    return tuple(draft.command() for draft in drafts if _is_command(draft))
+
+
+def with_prompts(drafts: Sequence[Draft]) -> list[Draft]:
+    """Those that begin with what can be a prompt: it ends like one, or was seen more than once."""
+    seen = Counter(draft.prompt for draft in drafts if draft.prompt)
+    return [draft for draft in drafts if draft.prompt and _is_prompt(draft.prompt, seen[draft.prompt])]
+
+
+def _is_prompt(prompt: str, times: int) -> bool:
+    return _ends_well(prompt) or (times > 1 and not prompt.strip().isalnum())
+
+
+def _ends_well(prompt: str) -> bool:
+    last = prompt.rstrip()[-1:]
+    return last in PROMPT_ENDS or unicodedata.category(last) == "Co"  # a sign of a font made for prompts
 
 
 def _split(draft: Draft, prompts: Prompts) -> None:
@@ -46,23 +70,25 @@ def _split(draft: Draft, prompts: Prompts) -> None:
 
 
 def _joined(drafts: Iterable[Draft]) -> list[Draft]:
+    """Lines that a shell asked for because a command was not complete are part of that command."""
     kept: list[Draft] = []
     for draft in drafts:
+        length = continuation_length(draft.line)
         before = kept[-1] if kept else None
-        if before is not None and _continues(draft, before):
-            before.line += "\n" + draft.line[draft.prompt_length or 0 :]
-            before.output, before.ended_s, before.is_joined = draft.output, draft.ended_s, True
-            before.interactive |= draft.interactive
-            before.confidence = min(before.confidence, draft.confidence)
-        else:
+        if before is None or length is None or not _asks_for_more(before, draft):
             kept.append(draft)
+            continue
+        before.line += "\n" + draft.line[length:]
+        before.output, before.ended_s, before.is_joined = draft.output, draft.ended_s, True
+        before.interactive |= draft.interactive
     return kept
 
 
-def _continues(draft: Draft, before: Draft) -> bool:
-    if draft.tier is Tier.MARKS or not is_continuation((draft.prompt or "").rpartition("\n")[2]):
+def _asks_for_more(before: Draft, draft: Draft) -> bool:
+    if draft.tier is not before.tier or before.output.strip():
         return False
-    return not before.output.strip() and (before.is_joined or looks_open(before.text))
+    text = before.text if before.prompt_length is not None else before.line
+    return before.is_joined or looks_open(text)
 
 
 def _is_command(draft: Draft) -> bool:

@@ -130,7 +130,7 @@ def _signs(found: re.Match[bytes]) -> Iterator[Sign]:
     elif found[0].startswith(b"\r"):
         yield Sign(start, start + 1, SignKind.PROMPT)
     else:  # acted on before it is played
-        yield Sign(start, start, SignKind.ERASE, "c" if found[0] == b"\x1bc" else "J")
+        yield Sign(start, start, SignKind.ERASE, "c" if found[0] == b"\x1bc" else found[5].decode())
 
 
 def _mark(number: bytes, value: str) -> tuple[SignKind, str] | None:

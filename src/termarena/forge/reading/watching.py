@@ -90,7 +90,6 @@ class LineWatcher:
         text = told if told is not None else _without_right_prompt(shown)
         confidence = TOLD_CONFIDENCE if told is not None else MARK_CONFIDENCE
         draft = Draft(prompt + text, Tier.MARKS, confidence, len(prompt), began_s=self._shown_s, cwd=self._cwd)
-        draft.is_joined = told is not None
         self._told = None
         self._take("typed")
         self._outer = draft
