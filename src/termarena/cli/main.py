@@ -56,6 +56,8 @@ COMMANDS = {
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
     "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),
+    "record": LazyCommand("termarena.cli.record", "Record your shell, as the beginning of a task."),
+    "forge": LazyCommand("termarena.cli.forge", "Make tasks of terminal recordings."),
     "shell": LazyCommand("termarena.cli.shell", "Open a shell in a sandbox."),
     "doctor": LazyCommand("termarena.cli.doctor", "Say what this machine can do and what it lacks."),
     "settings": LazyCommand("termarena.cli.settings", "Show every setting and where its value comes from."),
