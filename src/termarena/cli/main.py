@@ -50,6 +50,7 @@ COMMANDS = {
     "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
     "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
+    "white": LazyCommand("termarena.cli.white", "Serve an agent of ours as an A2A white agent."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
     "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),
