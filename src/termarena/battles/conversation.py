@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from termarena.battles.replies import Reply
 
-__all__ = ["Conversation", "Patience", "fetch_card", "origin_of"]
+__all__ = ["BROKEN", "Conversation", "Patience", "fetch_card", "origin_of"]
 
 CANCEL_S: Final = 2.0
 POLL_S: Final = 0.25
 OLD_CARD_PATH: Final = "/.well-known/agent.json"
 # What the SDK, protobuf and httpx raise for an answer that is none.
-_BROKEN: Final = (A2AError, httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError)
+BROKEN: Final = (A2AError, httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Conversation:
             self._client = factory.create(self.card)
         except BaseException as error:
             await self._life.aclose()
-            if isinstance(error, _BROKEN) and not isinstance(error, AddressRefused | AgentUnreachable):
+            if isinstance(error, BROKEN) and not isinstance(error, AddressRefused | AgentUnreachable):
                 raise AgentUnreachable(self.url, f"its card cannot be used: {_words(error)}") from error
             raise
         return self
@@ -112,7 +112,7 @@ class Conversation:
                 reply = await self._turn(text, gathering)
             except AddressRefused:
                 raise
-            except _BROKEN as error:
+            except BROKEN as error:
                 if not left or isinstance(error.__cause__ or error, TooMuchSaid):
                     raise AgentUnreachable(self.url, _words(error)) from error
             else:
@@ -137,7 +137,7 @@ class Conversation:
                 self._under_way = None if gathering.has_ended else gathering.task_id
                 if gathering.has_ended:
                     break
-        except _BROKEN:
+        except BROKEN:
             # The agent may be at work on it all the same: ask before it is told twice.
             if gathering.task_id is None or not await self._follow(gathering):
                 raise
@@ -152,7 +152,7 @@ class Conversation:
         while not gathering.has_ended:
             try:
                 task = await self._client.get_task(GetTaskRequest(id=gathering.task_id))
-            except _BROKEN:
+            except BROKEN:
                 return False
             gathering.add_task(task)
             if not gathering.has_ended:
@@ -164,7 +164,7 @@ class Conversation:
         """Tell the agent that nobody waits for its turn any more; a short word, whatever it answers."""
         if self._under_way is None or self._client is None:
             return
-        with contextlib.suppress(*_BROKEN, TimeoutError, AddressRefused):
+        with contextlib.suppress(*BROKEN, TimeoutError, AddressRefused):
             async with asyncio.timeout(CANCEL_S):
                 await self._client.cancel_task(CancelTaskRequest(id=self._under_way))
 

@@ -67,6 +67,12 @@ class Tally:
     parse_errors: int = 0
     transport_retries: int = 0
 
+    def plus(self, other: Tally | None) -> Tally:
+        """Both together."""
+        if other is None:
+            return self
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
 
 class Session:
     """See the module. As an `async with`; a shell is opened when the first command comes."""

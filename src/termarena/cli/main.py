@@ -50,6 +50,8 @@ COMMANDS = {
     "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
     "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
+    "green": LazyCommand("termarena.cli.green", "Referee battles over A2A."),
+    "battle": LazyCommand("termarena.cli.battle", "Ask a green agent for a battle with a white agent."),
     "white": LazyCommand("termarena.cli.white", "Serve an agent of ours as an A2A white agent."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
