@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from termarena.core.errors import NotFound, UsageError
+from termarena.core.errors import MissingExtra, NotFound, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     from termarena.agents.contract import Agent
     from termarena.agents.human import Seat
@@ -56,7 +57,7 @@ class AgentKind(NamedTuple):
 
     word: str
     """As it is given; capitals stand for something to fill in."""
-    kind: Literal["reference", "model", "baseline", "recorded", "person", "own"]
+    kind: Literal["reference", "model", "baseline", "recorded", "remote", "person", "own"]
     needs: str
     """What must be there, in a few words; empty: nothing."""
     summary: str
@@ -108,6 +109,13 @@ _AGENTS: Final = (
         "does again what a terminal.cast or a trajectory.json says",
         "termarena.agents.replay:make",
     ),
+    AgentKind(
+        "a2a:URL",
+        "remote",
+        "an A2A agent, its extra battles",
+        "an agent behind a network address, by terminal-bench-shell-v1",
+        "termarena.battles.white_agent:make",
+    ),
     AgentKind("human", "person", "termarena play", "you, in your own terminal", "termarena.agents.human:make"),
     AgentKind("always-right", "baseline", "", "every task counts as solved; nothing is run", ""),
     AgentKind("always-wrong", "baseline", "", "no task counts as solved; nothing is run", ""),
@@ -145,8 +153,19 @@ def resolve_agent(word: str, *, task: Task, options: AgentOptions | None = None)
         raise UsageError(f"{word!r} is a baseline: the harness answers it, it makes no agent")
     request = AgentRequest(word, word.partition(":")[2], task, options or AgentOptions())
     module, _, function = kind.maker.partition(":")
-    made: AgentFactory = getattr(import_module(module), function)(request)
+    made: AgentFactory = getattr(_loaded(module, word), function)(request)
     return made
+
+
+def _loaded(module: str, word: str) -> ModuleType:
+    """Raises `MissingExtra` for an agent whose packages are not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing.startswith("termarena"):
+            raise
+        raise MissingExtra(missing, extra=module.split(".")[1], purpose=f"the agent {word}") from error
 
 
 def _kind_of(word: str) -> AgentKind:

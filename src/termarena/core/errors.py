@@ -8,6 +8,8 @@
     │   ├── RecordingError       a file that is no terminal recording, or cannot be read as one (also a ValueError)
     │   ├── RunBusy              a run that another process is carrying out
     │   ├── BadBundle            a packed run that is none, or is made to do harm (also a ValueError)
+    │   ├── AddressRefused       a network address that is not to be reached from here
+    │   ├── BattleRefused        a battle that was asked for in words nobody knows, or when there was no room
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
@@ -31,6 +33,7 @@
     │   ├── JournalDamaged       a line of a run's journal that is not as it was written
     │   └── RunNotWritable       a run's folder takes no more: its disk is full, or refuses (also an OSError)
     └── AgentError               the agent misbehaved
+        ├── AgentUnreachable     an agent behind a network address does not answer (also an OSError)
         └── WorkspaceClosed      it reached for the sandbox when its time was up or its work sealed
 
 A wrong answer is not an error: it is a verdict.
@@ -41,8 +44,11 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 __all__ = [
+    "AddressRefused",
     "AgentError",
+    "AgentUnreachable",
     "BadBundle",
+    "BattleRefused",
     "BuildError",
     "BuildTimeout",
     "CapabilityMissing",
@@ -159,6 +165,20 @@ class BadBundle(UsageError, ValueError):
         super().__init__(f"{file} is no packed run: {problem}", hint="make one with: termarena pack RUN")
         self.file = file
         self.problem = problem
+
+
+class AddressRefused(UsageError):
+    """An address that is not to be reached from here; `address` is what was named, `why` the rule."""
+
+    def __init__(self, address: str, *, why: str, hint: str | None = None) -> None:
+        """`why` completes the sentence "the address … is refused: …"."""
+        super().__init__(f"the address {address} is refused: {why}", hint=hint)
+        self.address = address
+        self.why = why
+
+
+class BattleRefused(UsageError):
+    """A battle that is not begun: the request is not understood, names nothing, or there is no room."""
 
 
 class TerminalSizeError(UsageError, ValueError):
@@ -409,6 +429,17 @@ class RunNotWritable(SandboxError, OSError):
 
 class AgentError(TermArenaError):
     """The agent misbehaved: it crashed, or broke the contract it was given."""
+
+
+class AgentUnreachable(AgentError, OSError):
+    """An agent behind a network address does not answer, broke off, or says that it failed; `address` is its own."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        """`problem` says what was seen."""
+        hint = f"look whether it runs: termarena green check {address}"
+        super().__init__(f"the agent at {address}: {problem}", hint=hint)
+        self.address = address
+        self.problem = problem
 
 
 class WorkspaceClosed(AgentError):
