@@ -23,20 +23,23 @@ if TYPE_CHECKING:
     from termarena.core.run_folder import RunFolder
     from termarena.reports import Report
     from termarena.runs.engine import TrialRunner
+    from termarena.runs.machine import Budget
     from termarena.runs.opening import OpenRun
     from termarena.runs.reading import RunView
 
 __all__ = ["carry_out", "make_report"]
 
 
-def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool) -> int:
-    """Run what is left, write the report, tell how it went; gives the exit status.
+def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool, budget: Budget | None = None) -> int:
+    """Run what is left, write the report, tell how it went; gives the exit status. `budget` as for `execute`.
 
     130 when it was interrupted, 1 when nothing at all could be scored, else 0 whatever the score. Raises
     RunNotWritable when the run's folder takes no more.
     """
     with opened, _hanging_up(), listening() as listener:
         end = asyncio.run(execute(opened, runner, listener))
+    with opened, listening() as listener:
+        end = asyncio.run(execute(opened, runner, listener, budget=budget))
     view = read_run(opened.folder)
     report = make_report(view)
     print_outcome(view, report, json_wanted=json)

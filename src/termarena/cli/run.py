@@ -80,6 +80,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     model_requests: run_options.ModelRequestsOption = None,
     model_tokens_per_minute: run_options.ModelTokensPerMinuteOption = None,
     driver: run_options.DriverOption = "auto",
+    engine: run_options.EngineOption = "local",
+    address: run_options.AddressOption = "auto",
     attempts: run_options.AttemptsOption = 1,
     concurrency: run_options.ConcurrencyOption = None,
     retries: run_options.RetryOption = 2,
@@ -108,6 +110,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     termarena run --agent my_agents:Mine -k 3        # your own agent, three trials per task
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
     termarena run --dataset terminal-bench@2.0 --sample 10 --dry-run
+    termarena run --sample --engine ray --address auto   # on a Ray cluster: docs/cluster.md
 
     A task with a recipe for a plain file system runs on the embedded sandbox, any other in a container. A folder that
     does not load does not stop the others: it is told, and its trials are unscored.
@@ -128,6 +131,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     if dry_run:
         from termarena.cli.planning import print_plan
 
+        if engine != "local":
+            say("a dry run does not ask the cluster: what is told is what this machine could do")
         print_plan(options, meant, dataset=opened.name, json=json)
         return
     raise typer.Exit(_run(options, meant, facts, out=out, json=json))
@@ -175,21 +180,18 @@ def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None
     import asyncio
 
     from termarena.cli.carrying import carry_out
-    from termarena.cli.starting import new_folder
+    from termarena.cli.starting import new_folder, runner_of
     from termarena.core.run_folder import RunFolder
-    from termarena.core.settings import resolve_settings
     from termarena.reports.telling import count
     from termarena.runs.opening import start_run
-    from termarena.runs.trials import Trials
 
-    home = resolve_settings().settings.paths.home
     folder = RunFolder(out if out is not None else new_folder(options.agent))
-    runner = Trials(options, home=home, run_id=folder.id)
+    runner = runner_of(options, run_id=folder.id)
     asyncio.run(runner.probe())
     opened = start_run(options, meant.tasks, folder, facts)
     tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
     say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
-    return carry_out(opened, runner, json=json)
+    return carry_out(opened, runner, json=json, budget=runner.budget)
 
 
 def _facts(options: RunOptions, meant: Meant, *, dataset: str) -> RunFacts:
@@ -216,8 +218,8 @@ def _drivers(options: RunOptions, meant: Meant) -> str:
     from termarena.core.settings import resolve_settings
     from termarena.sandbox.drivers import AUTO, choose_driver
 
-    if options.driver != AUTO:
-        return options.driver
+    if options.driver != AUTO or options.engine != "local":
+        return options.driver  # what `auto` comes to on the nodes stands in each result
     home = resolve_settings().settings.paths.home
     found = set()
     for task in meant.tasks:

@@ -8,12 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 __all__ = [
+    "AddressOption",
     "AgentOption",
     "AttemptsOption",
     "ConcurrencyOption",
     "DatasetOption",
     "DriverOption",
     "DryRunOption",
+    "EngineOption",
     "ExampleCountOption",
     "ExamplesOption",
     "FirstOption",
@@ -96,6 +98,12 @@ ModelTokensPerMinuteOption = Annotated[
 
 DriverOption = Annotated[
     str, typer.Option("--driver", metavar="DRIVER", help="namespace, docker, or auto: per task, the first that can.")
+]
+EngineOption = Annotated[
+    Literal["local", "ray"], typer.Option("--engine", help="On this machine, or on the nodes of a Ray cluster.")
+]
+AddressOption = Annotated[
+    str, typer.Option("--address", metavar="HOST:PORT", help="Of the cluster; auto: the one that this machine is in.")
 ]
 AttemptsOption = Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trials per task.")]
 ConcurrencyOption = Annotated[

@@ -26,6 +26,8 @@
     │   │   └── BuildError       a start state that does not build
     │   │       └── BuildTimeout it did not build within the task's time (also a TimeoutError)
     │   ├── EngineError          a container engine that does not answer or refuses (also an OSError)
+    │   ├── ClusterError         a cluster that is not there, or has no node that can take a trial
+    │   │   └── NodeLost         a node took a trial and never said how it ended
     │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
@@ -53,6 +55,7 @@ __all__ = [
     "BuildTimeout",
     "CapabilityMissing",
     "Cause",
+    "ClusterError",
     "DigestMismatch",
     "EngineError",
     "FetchError",
@@ -62,6 +65,7 @@ __all__ = [
     "MissingExtra",
     "NoExitStatus",
     "NoSolution",
+    "NodeLost",
     "NotFound",
     "RecordingError",
     "RunBusy",
@@ -390,6 +394,19 @@ class EngineError(SandboxError, OSError):
         self.engine = engine
         self.problem = problem
         self.status = status
+
+
+class ClusterError(SandboxError):
+    """A cluster is not there, does not fit this TermArena, or has no node that can take a trial."""
+
+
+class NodeLost(ClusterError):
+    """The node that carried a trial out is gone, or the process there; `problem` is what the cluster says of it."""
+
+    def __init__(self, problem: str) -> None:
+        """`problem` is the cluster's own sentence."""
+        super().__init__(f"the node that carried out the trial is lost: {problem}", hint="see what is left: ray status")
+        self.problem = problem
 
 
 class FetchError(SandboxError, OSError):

@@ -46,6 +46,10 @@ class RunOptions(BaseModel):
     """Requests at once to one endpoint with one key."""
     model_tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
     driver: str = "auto"
+    engine: Literal["local", "ray"] = "local"
+    """Where trials are carried out: by this process, or on the nodes of a cluster."""
+    address: str = "auto"
+    """Of the cluster."""
     attempts: Annotated[int, Field(ge=1)] = 1
     concurrency: Annotated[int, Field(ge=1)] | None = None
     """Trials at once; None is what the machine's processors and memory allow."""

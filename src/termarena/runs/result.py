@@ -58,6 +58,8 @@ class SandboxFacts(_Frozen):
     """Where it ran."""
 
     driver: str
+    node: str | None = None
+    """The name of the cluster's node; None on the machine that carried out the run."""
     environment_digest: str = ""
     image_digest: str | None = None
     is_host_root: bool = False

@@ -16,6 +16,7 @@ from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
 from termarena.models import ModelLimits, RunModels, Sampling
 from termarena.runs.judging import Judge
+from termarena.runs.machine import budget_here
 from termarena.runs.recording import write_attempt
 from termarena.runs.setting import Setting
 from termarena.runs.solved import SolvedExamples
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from termarena.agents.contract import Agent
     from termarena.core.run_folder import AttemptFolder
     from termarena.models.budget import Amount
+    from termarena.runs.machine import Budget
     from termarena.runs.plan import RunOptions, TrialPlan
     from termarena.runs.result import TrialResult
     from termarena.tasks import Task
@@ -67,6 +69,11 @@ class Trials:
         self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
         self.scrubber = Scrubber.from_environment(os.environ)
         self._settings: dict[str, Setting] = {}
+
+    @property
+    def budget(self) -> Budget:
+        """What trials may use together: this machine's."""
+        return budget_here()
 
     async def probe(self) -> None:
         """Look whether the driver's engine and the model's endpoint are there, before anything starts.
