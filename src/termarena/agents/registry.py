@@ -15,11 +15,21 @@ if TYPE_CHECKING:
 
     from termarena.agents.contract import Agent
     from termarena.agents.human import Seat
+    from termarena.agents.installed.sharing import InstalledRun
     from termarena.agents.mind import LoopOptions
     from termarena.models import RunModels
     from termarena.tasks.model import Task
 
-__all__ = ["AgentFactory", "AgentKind", "AgentOptions", "AgentRequest", "known_agents", "resolve_agent", "takes_models"]
+__all__ = [
+    "AgentFactory",
+    "AgentKind",
+    "AgentOptions",
+    "AgentRequest",
+    "is_installed",
+    "known_agents",
+    "resolve_agent",
+    "takes_models",
+]
 
 AgentFactory: TypeAlias = "Callable[[], Agent]"
 """Makes the agent of one attempt."""
@@ -39,6 +49,8 @@ class AgentOptions:
     """What the run's models share; None: an agent with a model has its own."""
     loop: LoopOptions | None = None
     """How an agent with a model works; None is the usual way."""
+    installed: InstalledRun | None = None
+    """What the run's installed agents share; only a run has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,7 @@ class AgentKind(NamedTuple):
     word: str
     """As it is given; capitals stand for something to fill in."""
     kind: Literal["reference", "model", "baseline", "recorded", "remote", "person", "own"]
+    kind: Literal["reference", "model", "installed", "baseline", "recorded", "person", "own"]
     needs: str
     """What must be there, in a few words; empty: nothing."""
     summary: str
@@ -94,6 +107,13 @@ _AGENTS: Final = (
         "--model",
         "a model in front of a terminal: it reads screens and types keys",
         "termarena.agents.terminus:make",
+    ),
+    AgentKind(
+        "cli:NAME",
+        "installed",
+        "--model",
+        "a program of others that lives in the sandbox: claude-code, codex …, or cli:custom:FILE",
+        "termarena.agents.installed.agent:make",
     ),
     AgentKind(
         "script:PATH",
@@ -138,8 +158,15 @@ def known_agents() -> tuple[AgentKind, ...]:
 
 
 def takes_models(word: str) -> bool:
-    """Whether this word's agent is a loop of ours around a model."""
+    """Whether this word's agent has a model that we ask: a loop of ours, or an installed agent behind the broker."""
+    if is_installed(word):
+        return True
     return any(known.kind == "model" and known.word == word for known in _AGENTS)
+
+
+def is_installed(word: str) -> bool:
+    """Whether this word's agent lives in the sandbox."""
+    return word.startswith("cli:")
 
 
 def resolve_agent(word: str, *, task: Task, options: AgentOptions | None = None) -> AgentFactory:

@@ -144,7 +144,9 @@ def _refuse_model(agent: str) -> None:
     from termarena.core.errors import UsageError
 
     word = agent.partition(":")[0]
-    if any(known.word.partition(":")[0] == word and known.kind != "model" for known in known_agents()):
+    if any(
+        known.word.partition(":")[0] == word and known.kind not in ("model", "installed") for known in known_agents()
+    ):
         hint = "leave --model out, or take --agent tools"
         raise UsageError(f"the agent {agent} takes no model", hint=hint)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from termarena.core.errors import UsageError
 from termarena.core.scrub import Scrubber
+from termarena.models.accounts import UNSAID_OUTPUT_TOKENS, Account
 from termarena.models.budget import Amount, Budget, Meter
 from termarena.models.errors import UnusableReply
 from termarena.models.http import HttpModel, Patience, Transport, estimate_tokens, require_httpx
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
     from termarena.models.prices import Price
     from termarena.models.recorded import Recordings
 
-__all__ = ["MeteredModel", "ModelLimits", "RunModels"]
-
-UNSAID_OUTPUT_TOKENS = 1000
-"""How much of an answer is reserved where nobody set its length: what a step of an agent usually takes."""
+__all__ = ["Line", "MeteredModel", "ModelLimits", "RunModels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +47,17 @@ class ModelLimits:
     def counts_money(self) -> bool:
         """Whether a price must be known."""
         return self.trial_usd is not None or self.run_usd is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An endpoint and everything that is needed to speak to it in its own words."""
+
+    name: ModelName
+    transport: Transport
+    headers: Mapping[str, str] = field(repr=False)
+    """The key is in them."""
+    lane: Lane
 
 
 class RunModels:
@@ -121,6 +130,17 @@ class RunModels:
         budget = Budget("trial", usd=self.limits.trial_usd, tokens=self.limits.trial_tokens, parent=self.budget)
         return MeteredModel(inner, price, budget)
 
+    def line(self, word: str) -> Line | None:
+        """The way to a model's endpoint, for whoever speaks its interface himself; None where there is no endpoint.
+
+        Raises what `check` raises.
+        """
+        name = self.check(word)
+        if not name.provider.wire:
+            return None
+        model = self._over_http(name)
+        return Line(name, self._shared_transport(), model.headers, model.lane)
+
     def price_of(self, name: ModelName) -> Price | None:
         """From the table; None is unknown."""
         return None if name.has_own_url else price_table().find(name.provider.name, name.model)
@@ -135,15 +155,18 @@ class RunModels:
         return RecordedModel(name.word, self._recordings[name.model], scrubber)
 
     def _over_http(self, name: ModelName) -> HttpModel:
-        if self._transport is None:
-            self._transport = Transport.open(self._patience)
         key = key_for(name, self._environ)
         lane = self._lanes.setdefault(
             (name.url, key.variable),
             Lane(at_once=self.limits.requests_at_once, tokens_per_minute=self.limits.tokens_per_minute),
         )
         module, _, wire = name.provider.wire.partition(":")
-        return HttpModel(name, getattr(import_module(module), wire)(), self._transport, key=key, lane=lane)
+        return HttpModel(name, getattr(import_module(module), wire)(), self._shared_transport(), key=key, lane=lane)
+
+    def _shared_transport(self) -> Transport:
+        if self._transport is None:
+            self._transport = Transport.open(self._patience)
+        return self._transport
 
     async def aclose(self) -> None:
         """End every connection."""
@@ -153,67 +176,46 @@ class RunModels:
 
 
 class MeteredModel:
-    """See `Model`: one with a price, a budget, and the sums of what it used (`meter`)."""
+    """See `Model`: one with an account, whose sums are its `meter`."""
 
     def __init__(self, inner: Model, price: Price | None, budget: Budget) -> None:
         """`budget` is the trial's."""
-        self._inner = inner
-        self._price = price
-        self.budget = budget
-        self.meter = Meter()
+        self.inner = inner
+        self.account = Account(price, budget)
+
+    @property
+    def budget(self) -> Budget:
+        """Of the trial."""
+        return self.account.budget
+
+    @property
+    def meter(self) -> Meter:
+        """The sums of what was used."""
+        return self.account.meter
 
     @property
     def name(self) -> str:
         """As in `--model`."""
-        return self._inner.name
+        return self.inner.name
 
     @property
     def context_tokens(self) -> int | None:
         """As the table has it, where the model does not say."""
-        return self._inner.context_tokens or (self._price.context_tokens if self._price else None)
+        price = self.account.price
+        return self.inner.context_tokens or (price.context_tokens if price else None)
 
     async def complete(
         self, request: Request, *, timeout_s: float, observe: Callable[[Exchange], None] | None = None
     ) -> Completion:
         """See the contract."""
-        estimate = self._estimate(request)
-        with self.budget.reserve(estimate):
+        expected = self.account.expect(
+            asked_tokens=estimate_tokens(request),
+            answered_tokens=request.sampling.max_tokens or UNSAID_OUTPUT_TOKENS,
+        )
+        with self.account.reserve(expected):
             try:
-                answer = await self._inner.complete(request, timeout_s=timeout_s, observe=observe)
+                answer = await self.inner.complete(request, timeout_s=timeout_s, observe=observe)
             except UnusableReply:
-                self.meter.lose()
-                self.budget.spend(estimate)
+                self.account.lose(expected)
                 raise
-        if answer.cost_usd is None and self._price is not None:
-            answer = _priced(answer, self._price)
-        self.meter.add(answer)
-        self.budget.spend(_amount(answer, estimate))
-        return answer
-
-    def _estimate(self, request: Request) -> Amount:
-        asked = estimate_tokens(request)
-        answered = request.sampling.max_tokens or UNSAID_OUTPUT_TOKENS
-        usd = (asked * self._price.input + answered * self._price.output) / 1_000_000 if self._price else 0.0
-        return Amount(usd, asked + answered)
-
-
-def _priced(answer: Completion, price: Price) -> Completion:
-    """With what it costs by the table, and which table that is."""
-    cost = price.cost_of(answer.usage)
-    if cost is None:
-        return answer
-    table = price_table()
-    return replace(
-        answer,
-        cost_usd=cost,
-        cost_source="table",
-        extra={**answer.extra, "prices": f"{table.as_of} {table.digest}"},
-    )
-
-
-def _amount(answer: Completion, estimate: Amount) -> Amount:
-    """What counts against the budget: what was told, else what was expected."""
-    usage = answer.usage
-    told = usage.input_tokens is not None and usage.output_tokens is not None
-    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0) if told else estimate.tokens
-    return Amount(estimate.usd if answer.cost_usd is None else answer.cost_usd, tokens)
+        return self.account.settle(answer, expected)

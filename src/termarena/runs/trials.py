@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,7 +12,7 @@ from termarena.agents.baseline import baseline_of, is_baseline
 from termarena.agents.custom_tools import read_tools
 from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
-from termarena.agents.registry import AgentOptions, resolve_agent, takes_models
+from termarena.agents.registry import AgentOptions, is_installed, resolve_agent, takes_models
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
 from termarena.models import ModelLimits, RunModels, Sampling
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from termarena.agents.contract import Agent
+    from termarena.agents.installed.sharing import InstalledRun
     from termarena.core.run_folder import AttemptFolder
     from termarena.models.budget import Amount
     from termarena.runs.machine import Budget
@@ -63,9 +65,9 @@ class Trials:
         self._on_log = on_log
         self._spent = spent
         self._models = RunModels(limits_of(options), spent=spent)
-        self._agent_options = agent_options or AgentOptions(
-            model=options.model, models=self._models, loop=_loop(options)
-        )
+        given = agent_options or AgentOptions(model=options.model, models=self._models, loop=_loop(options))
+        self._installed = _installed(given.models or self._models, home) if is_installed(options.agent) else None
+        self._agent_options = replace(given, installed=self._installed)
         self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
         self.scrubber = Scrubber.from_environment(os.environ)
         self._settings: dict[str, Setting] = {}
@@ -128,11 +130,19 @@ class Trials:
 
     async def aclose(self) -> None:
         """End every sandbox and give back every start state."""
+        if self._installed is not None:
+            await self._installed.aclose()
         await self._models.aclose()
         settings, self._settings = self._settings, {}
         for setting in settings.values():
             await setting.stage.aclose()
             await setting.driver.aclose()
+
+
+def _installed(models: RunModels, home: Path) -> InstalledRun:
+    from termarena.agents.installed.sharing import InstalledRun  # noqa: PLC0415 - most runs do without a broker
+
+    return InstalledRun(models, home)
 
 
 def limits_of(options: RunOptions) -> ModelLimits:

@@ -23,7 +23,7 @@ from termarena.sandbox.namespace.launcher import Launched, Launcher
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import NamespaceSnapshot, load_snapshot
 from termarena.sandbox.proxy import Proxy
-from termarena.sandbox.spec import Feature, Limits, SandboxSpec
+from termarena.sandbox.spec import PROXY_PORT, Feature, Limits, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
 
@@ -35,7 +35,6 @@ __all__ = ["NamespaceDriver"]
 
 START_TIMEOUT_S: Final = 60.0
 """A restored snapshot of gigabytes takes its time; a plain start takes milliseconds."""
-PROXY_PORT: Final = 3128
 SHM_BYTES: Final = 64 << 20
 
 
@@ -272,6 +271,7 @@ class _Plan:
                 {"at": volume.at, "lowers": [{"path": str(path)} for path in volume.lowers], "layers": 0}
                 for volume in base.volumes
             ],
+            "mounts": [{"path": str(mount.source), "at": mount.target} for mount in spec.mounts],
             "disk_bytes": disk,
             "inodes": max(10_000, min(2_000_000, disk // 1024)),
             "shm_bytes": min(SHM_BYTES, disk),

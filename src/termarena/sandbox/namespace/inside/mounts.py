@@ -7,6 +7,7 @@ names there, so that no path of the host shows in the sandbox's mount table.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from typing import Any, Final
@@ -65,8 +66,9 @@ class Volume:
 def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd: int | None) -> list[Volume]:
     """Build the root that `plan` describes and move into it; `lowers` has one list per volume, uppermost first.
 
-    A lower is the descriptor of a detached mount, or a path of the host. `restore_fd` is a snapshot whose layers come
-    above them. Raises `OSError` of the step that failed, `ValueError` for a snapshot that cannot be read.
+    A lower is the descriptor of a detached mount, or a path of the host. Behind those of the volumes come the folders
+    that are mounted, one by one. `restore_fd` is a snapshot whose layers come above the lowers. Raises `OSError` of the
+    step that failed, `ValueError` for a snapshot that cannot be read.
     """
     sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     opened = [[_path_of(lower) for lower in group] for group in lowers]
@@ -84,6 +86,8 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
         own_layers = names[: layers + plan["volumes"][index]["layers"]]
         volumes.append(_mount_volume(index, at, names, layers=own_layers))
+    for mount, group in zip(plan["mounts"], opened[len(ats) :], strict=True):
+        _mount_folder(f"new{mount['at']}", group[0])
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
     os.chdir("new")
     sc.pivot_root(".", ".")
@@ -164,6 +168,20 @@ def _folder(path: str) -> bool:
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o755)
     return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _mount_folder(target: str, source: int | str) -> None:
+    """Show a folder of the host, read-only. Raises `OSError` where a link or a file stands in its place."""
+    parts = target.split("/")
+    for depth in range(2, len(parts) + 1):
+        path = "/".join(parts[:depth])
+        if not _folder(path):
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
+    if isinstance(source, int):
+        sc.move_mount(source, target)
+        return
+    sc.mount(source, target, flags=sc.MS_BIND)
+    sc.mount(None, target, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
 
 
 def _mount_kernel_file_systems(root: str, *, shm_bytes: int) -> None:

@@ -113,7 +113,10 @@ class _ForkServer:
             os.close(pidfd)
 
     def _lowers(self, plan: dict[str, Any], fds: list[int], trees: list[int]) -> list[list[int | str]]:
-        """Each lower as the child takes it: a detached mount, shifted to the sandbox's ids where we may, or a path."""
+        """Each lower as the child takes it: a detached mount, shifted to the sandbox's ids where we may, or a path.
+
+        One group per volume, then one per folder that is mounted.
+        """
         groups: list[list[int | str]] = []
         for volume in plan["volumes"]:
             group: list[int | str] = []
@@ -126,6 +129,11 @@ class _ForkServer:
                     trees.append(tree)
                 group.append(lower["path"] if tree is None else tree)
             groups.append(group)
+        for mount in plan["mounts"]:
+            tree = self._shifted(mount["path"], plan["ids"])
+            if tree is not None:
+                trees.append(tree)
+            groups.append([mount["path"] if tree is None else tree])
         return groups
 
     def _shifted(self, path: str, ids: dict[str, Any]) -> int | None:
