@@ -75,7 +75,7 @@ SNAPSHOT_TIMES = {"docker": "%Y"}
 NEEDS = {"docker": "docker", "docker-from-afar": "docker"}
 """The component that a driver cannot do without."""
 
-TOOLS = ("sh", "ls", "cat", "true", "id", "echo", "mkdir", "rm", "ln", "chmod", "sleep", "touch", "mv")
+TOOLS = ("sh", "ls", "cat", "true", "id", "echo", "mkdir", "rm", "ln", "chmod", "sleep", "touch", "mv", "chown")
 
 
 async def sh(box: Sandbox, script: str, *, timeout_s: float | None = 30, user: str | None = None) -> ExecResult:

@@ -58,6 +58,7 @@ COMMANDS = {
     "white": LazyCommand("termarena.cli.white", "Serve an agent of ours as an A2A white agent."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
+    "images": LazyCommand("termarena.cli.images", "Get, build, list and remove images for embedded sandboxes."),
     "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),
     "record": LazyCommand("termarena.cli.record", "Record your shell, as the beginning of a task."),
     "forge": LazyCommand("termarena.cli.forge", "Make tasks of terminal recordings."),

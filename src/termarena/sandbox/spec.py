@@ -31,6 +31,7 @@ class Feature(StrEnum):
     WRITABLE_SYSTEM = "a root file system that is writable everywhere"
     SERVICES = "several services"
     BUILD = "building a Dockerfile"
+    HOST_ROOT = "this machine's own files as its root"
 
 
 class _Frozen(BaseModel):
@@ -43,7 +44,7 @@ class Root(_Frozen):
     kind: Literal["host", "folder", "archive", "image", "dockerfile", "compose"] = "host"
     """`host`: this machine's `/usr`, a synthesised `/etc` and nothing else of it; never for ranked runs.
 
-    `image`, `dockerfile` and `compose` are for drivers with a container engine.
+    `compose` is for drivers with a container engine.
     """
     path: Path | None = None
     """The folder, the tar archive, the build context with the Dockerfile, or the compose file."""

@@ -66,7 +66,7 @@ class Abilities:
 
     def declare(self) -> Capabilities:
         """For people and for checks."""
-        missing: dict[Feature, str] = {}
+        missing: dict[Feature, str] = {Feature.HOST_ROOT: "a container has an image"}
         for feature, key in (
             (Feature.CPU_LIMIT, "CpuCfsQuota"),
             (Feature.MEMORY_LIMIT, "MemoryLimit"),

@@ -49,13 +49,14 @@ SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 class Volume:
     """One overlay of the sandbox: where it is mounted, its changes, and what lies below them."""
 
-    __slots__ = ("at", "base_fd", "layer_fds", "tree_fds", "upper_fd")
+    __slots__ = ("at", "base_fd", "disk_fd", "layer_fds", "tree_fds", "upper_fd")
 
     def __init__(self, at: str, *, upper_fd: int, base_fd: int, layer_fds: list[int], tree_fds: list[int]) -> None:
         """All are folders: the changes, what was there at the start, and the change layers it was forked from.
 
         `tree_fds` are detached mounts of the layers, lowest first, and of the changes, for a fork.
         """
+        self.disk_fd: int | None = None
         self.at = at
         self.upper_fd = upper_fd
         self.base_fd = base_fd
@@ -81,6 +82,9 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     layers = 0 if restore_fd is None else plan["restore_layers"]
     if restore_fd is not None:
         _restore(restore_fd, offset=plan["restore_offset"], layers=layers, volumes=len(ats))
+    disk = plan.get("disk")
+    if disk:
+        _attach_disk(disk["fd"], is_mount=plan["ids"]["shift"])
     volumes = []
     for index, at in enumerate(ats):
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
@@ -88,6 +92,10 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
         volumes.append(_mount_volume(index, at, names, layers=own_layers))
     for mount, group in zip(plan["mounts"], opened[len(ats) :], strict=True):
         _mount_folder(f"new{mount['at']}", group[0])
+        place = "disk/" if disk and disk["holds_changes"] and index == 0 else ""
+        volumes.append(_mount_volume(index, at, names, layers=own_layers, place=place))
+    if disk:
+        volumes[0].disk_fd = os.open("disk", os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
     os.chdir("new")
     sc.pivot_root(".", ".")
@@ -115,9 +123,21 @@ def _attach(index: int, lowers: list[int | str]) -> list[str]:
     return names
 
 
-def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str]) -> Volume:
-    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes."""
-    upper, work, base = f"u{index}", f"w{index}", names[0]
+def _attach_disk(fd: int, *, is_mount: bool) -> None:
+    """Give the folder of the host that was lent a name in the staging folder."""
+    if is_mount:
+        os.mkdir("disk")
+        sc.move_mount(fd, "disk")
+    else:
+        os.symlink(f"/proc/self/fd/{fd}", "disk")
+
+
+def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str], place: str = "") -> Volume:
+    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes.
+
+    Its own changes are kept below `place`: in memory, or in the folder that was lent.
+    """
+    upper, work, base = (f"{place}fs", f"{place}work", names[0]) if place else (f"u{index}", f"w{index}", names[0])
     os.mkdir(upper)
     os.mkdir(work)
     if len(names) > 1:
