@@ -6,6 +6,7 @@
     │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
     │   ├── NoSolution           the oracle was asked for on a task that has no reference solution
     │   ├── RunBusy              a run that another process is carrying out
+    │   ├── Refused              an arena does not allow, or does not take, what was asked of it
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
@@ -54,6 +55,7 @@ __all__ = [
     "NoExitStatus",
     "NoSolution",
     "NotFound",
+    "Refused",
     "RunBusy",
     "RunNotWritable",
     "SandboxBroken",
@@ -141,6 +143,15 @@ class RunBusy(UsageError):
         )
         self.run = run
         self.holder = holder
+
+
+class Refused(UsageError):
+    """An arena does not allow, or does not take, what was asked of it; `status` is HTTP's."""
+
+    def __init__(self, message: str, *, status: int, hint: str | None = None) -> None:
+        """`status` is 401 without a key, 403 with the wrong one, 409 for what does not fit what is there …"""
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class TerminalSizeError(UsageError, ValueError):
