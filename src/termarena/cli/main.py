@@ -52,6 +52,7 @@ COMMANDS = {
     "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
     "pack": LazyCommand("termarena.cli.pack", "Pack a run into one file to hand in."),
     "verify": LazyCommand("termarena.cli.verify", "Check a packed run and recompute its score."),
+    "serve": LazyCommand("termarena.cli.serve", "Serve leaderboards, runs and trials as web pages."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
     "green": LazyCommand("termarena.cli.green", "Referee battles over A2A."),
     "battle": LazyCommand("termarena.cli.battle", "Ask a green agent for a battle with a white agent."),

@@ -10,6 +10,7 @@
     │   ├── BadBundle            a packed run that is none, or is made to do harm (also a ValueError)
     │   ├── AddressRefused       a network address that is not to be reached from here
     │   ├── BattleRefused        a battle that was asked for in words nobody knows, or when there was no room
+    │   ├── Refused              an arena does not allow, or does not take, what was asked of it
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
@@ -68,6 +69,7 @@ __all__ = [
     "NodeLost",
     "NotFound",
     "RecordingError",
+    "Refused",
     "RunBusy",
     "RunNotWritable",
     "SandboxBroken",
@@ -183,6 +185,15 @@ class AddressRefused(UsageError):
 
 class BattleRefused(UsageError):
     """A battle that is not begun: the request is not understood, names nothing, or there is no room."""
+
+
+class Refused(UsageError):
+    """An arena does not allow, or does not take, what was asked of it; `status` is HTTP's."""
+
+    def __init__(self, message: str, *, status: int, hint: str | None = None) -> None:
+        """`status` is 401 without a key, 403 with the wrong one, 409 for what does not fit what is there …"""
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class TerminalSizeError(UsageError, ValueError):
