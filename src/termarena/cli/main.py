@@ -52,6 +52,7 @@ COMMANDS = {
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
+    "forge": LazyCommand("termarena.cli.forge_making", "Make proven tasks of terminal recordings."),
     "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),
     "shell": LazyCommand("termarena.cli.shell", "Open a shell in a sandbox."),
     "doctor": LazyCommand("termarena.cli.doctor", "Say what this machine can do and what it lacks."),
