@@ -3,8 +3,8 @@
     python scripts/command_packages.py Contents-amd64.gz > src/termarena/forge/command_packages.tsv
     python scripts/command_packages.py --installed > src/termarena/forge/command_packages.tsv
 
-`apt-file update` or a mirror's `dists/<release>/main/` has the file. `--installed` takes what dpkg knows on this machine
-instead: exact, and only as wide as what is installed. Where several packages bring a command, the one that is called
+`apt-file update` or a mirror's `dists/<release>/main/` has the file. `--installed` takes what dpkg knows on this
+machine instead: exact, and only as wide as what is installed. Where several packages bring a command, the one that is called
 like it wins, then the shortest name.
 """
 
@@ -55,8 +55,7 @@ def main(arguments: list[str]) -> int:
 
 def _listed(path: Path) -> Iterator[tuple[str, str]]:
     """Command and package of each line of a Contents file: a path, white space, section/package names with commas."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         for line in lines:
             name, _, packages = line.rstrip("\n").rpartition(" ")
             for package in packages.split(","):

@@ -20,7 +20,7 @@ def recordings(tmp_path: Path) -> Path:
     folder.mkdir()
     lines = [one.model_dump_json() for one in (COUNTING, EDITING)]
     (folder / "mine.transcript.jsonl").write_text("\n".join(lines) + "\n")
-    return folder
+    return folder / "mine.transcript.jsonl"
 
 
 def test_synthesize_shows_the_solution_and_the_reasons(tmp_path: Path) -> None:

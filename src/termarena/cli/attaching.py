@@ -58,10 +58,11 @@ def raw_mode(*, leave: bytes = LEAVE) -> Iterator[None]:
 async def attach(pty: PtyProcess, cast: CastWriter | None = None, *, records_input: bool = False) -> int:
     """Pass keys in and output out until the program ends; its exit status.
 
-    The person's terminal is put back however this ends, SIGTERM and SIGHUP included, which cancel. Raises
-    `SandboxBroken`.
+    The person's terminal is put back however this ends, SIGTERM and SIGHUP included, which cancel. With
+    `records_input` keys are recorded, except those of a line that is typed blind. Raises `SandboxBroken`.
     """
     from termarena.sandbox.terminal.stream import PtyStream
+    from termarena.sandbox.terminal.tty import is_typed_blind
 
     loop = asyncio.get_running_loop()
     keys, view = sys.stdin.fileno(), sys.stdout.fileno()
@@ -77,7 +78,7 @@ async def attach(pty: PtyProcess, cast: CastWriter | None = None, *, records_inp
         data = os.read(keys, READ_BYTES)
         if not data:
             loop.remove_reader(keys)
-        if cast is not None and records_input:
+        if cast is not None and records_input and not is_typed_blind(pty):
             cast.input(data)
         stream.write(data)
 

@@ -10,7 +10,6 @@ import typer
 from termarena.cli.output import (
     Column,
     JsonOption,
-    command_group,
     print_json,
     print_line,
     print_table,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from termarena.forge.making import Making
     from termarena.forge.transcript import Transcript
 
-__all__ = ["app", "mount"]
+__all__ = ["mount"]
 
 RecordingArgument = Annotated[Path, typer.Argument(metavar="RECORDING", help="A recording.")]
 ForgeOption = Annotated[Path, typer.Option("--forge", metavar="FOLDER", help="The forge's folder: settings, ledger.")]
@@ -239,8 +238,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "explain": explain,
     "takedown": takedown,
 }
-app = command_group("Make proven tasks of terminal recordings.")
-mount(app)
 
 
 def _transcript(recording: Path) -> Transcript:

@@ -5,6 +5,7 @@
     │   ├── NotFound             a task, dataset or selection that names nothing (also a LookupError)
     │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
     │   ├── NoSolution           the oracle was asked for on a task that has no reference solution
+    │   ├── RecordingError       a file that is no terminal recording, or cannot be read as one (also a ValueError)
     │   ├── RunBusy              a run that another process is carrying out
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
@@ -55,6 +56,7 @@ __all__ = [
     "NoExitStatus",
     "NoSolution",
     "NotFound",
+    "RecordingError",
     "RecordingRefused",
     "RunBusy",
     "RunNotWritable",
@@ -130,6 +132,10 @@ class NoSolution(UsageError):
         super().__init__(f"{where} has no reference solution", hint="leave the task out, or choose another --agent")
         self.task_id = task_id
         self.step = step
+
+
+class RecordingError(UsageError, ValueError):
+    """A file that was given as a terminal recording and is none, or is larger than any that is read."""
 
 
 class RunBusy(UsageError):

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from termarena.core.errors import NotFound, TaskFormatError
+from termarena.core.errors import TaskFormatError
+from termarena.forge.finding import find_recordings
+from termarena.forge.reading import read
 from termarena.forge.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -16,18 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["TRANSCRIPTS", "transcripts_in"]
 
 TRANSCRIPTS: Final = ".transcript.jsonl"
-"""The end of the name of a file with transcripts, one per line, as `termarena forge read --json` prints them."""
+"""The end of the name of a file with transcripts, one per line, as `termarena forge read --json` prints them; such a
+file is named, not found in a folder."""
 LONGEST_FILE: Final = 256 << 20
 
 
 def transcripts_in(paths: Iterable[Path]) -> Iterator[Transcript]:
-    """The transcripts in files, and in the files of folders. Raises `NotFound`, `TaskFormatError`, `OSError`."""
+    """The recordings in files and folders, read. Raises `NotFound`, `RecordingError`, `TaskFormatError`, `OSError`."""
     for path in paths:
-        if not path.exists():
-            raise NotFound(f"no file and no folder is at {path}", hint="name recordings, or folders that hold some")
-        found = sorted(path.rglob(f"*{TRANSCRIPTS}")) if path.is_dir() else [path]
-        for file in found:
-            yield from _saved(file)
+        if path.name.endswith(TRANSCRIPTS):
+            yield from _saved(path)
+        else:
+            yield from map(read, find_recordings([path]))
 
 
 def _saved(file: Path) -> Iterator[Transcript]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from termarena.sandbox.terminal.cast import Cast, CastEvent, CastWriter, read_cast
+from termarena.sandbox.terminal.cast import Cast, CastEvent, CastWriter, parse_cast, read_cast
 from termarena.sandbox.terminal.contract import CommandResult, Cursor, ScreenState, TerminalOptions
 from termarena.sandbox.terminal.terminal import Terminal, open_terminal
 
@@ -16,5 +16,6 @@ __all__ = [
     "Terminal",
     "TerminalOptions",
     "open_terminal",
+    "parse_cast",
     "read_cast",
 ]

@@ -1,4 +1,4 @@
-"""Recordings of terminal sessions: asciicast, versions 2 and 3.
+"""Recordings of terminal sessions: asciicast, versions 2 and 3; version 1 is read too, and what others damaged.
 
 Every event is one line and one `write`, so whatever ends the harness leaves whole lines behind. A disk that is full,
 or the size limit, ends the recording and never the session.
@@ -10,20 +10,25 @@ import codecs
 import json
 import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from termarena.sandbox.terminal.contract import LARGEST_SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["Cast", "CastEvent", "CastWriter", "read_cast"]
+__all__ = ["Cast", "CastEvent", "CastWriter", "parse_cast", "read_cast"]
 
 EventCode = Literal["o", "i", "m", "r", "x"]
 DEFAULT_CAST_BYTES: Final = 256 << 20
 DECIMALS: Final = 6
 RELATIVE_VERSION: Final = 3
 """From this version on times are intervals, sizes are nested, and the exit status is an event."""
+EVENT_PARTS: Final = 3
+LONGEST_S: Final = 1e9
+USUAL_SIZE: Final = (80, 24)
 
 
 class CastWriter:
@@ -123,8 +128,7 @@ class CastWriter:
         self._size_bytes += written
 
 
-@dataclass(frozen=True, slots=True)
-class CastEvent:
+class CastEvent(NamedTuple):
     """One event, at its time since the beginning."""
 
     at_s: float
@@ -143,6 +147,8 @@ class Cast:
     events: tuple[CastEvent, ...]
     is_cut: bool
     """The last line was not whole: the recording program was killed in the middle of it."""
+    trouble: tuple[str, ...] = ()
+    """What had to be forgiven to read it, one sentence each."""
 
     def text(self, code: str = "o") -> str:
         """The texts of all events of one kind, joined."""
@@ -150,20 +156,99 @@ class Cast:
 
 
 def read_cast(path: Path) -> Cast:
-    """Read a recording of version 2 or 3; raises `ValueError` for another file, `OSError` from the host."""
-    raw = path.read_bytes()
-    lines = raw.split(b"\n")
-    header = json.loads(lines[0])
-    version = header.get("version") if isinstance(header, dict) else None
-    if version not in (2, 3):
-        raise ValueError(f"{path}: not an asciicast of version 2 or 3")
-    is_relative = version == RELATIVE_VERSION
-    size = header["term"] if is_relative else {"cols": header["width"], "rows": header["height"]}
-    events = []
-    at = 0.0
-    for line in lines[1:-1]:
-        if line and not line.startswith(b"#"):
-            shown, code, text = json.loads(line)
-            at = at + shown if is_relative else shown
-            events.append(CastEvent(at, code, text))
-    return Cast(version, size["cols"], size["rows"], header, tuple(events), is_cut=lines[-1] != b"")
+    """Read a recording of version 1, 2 or 3; raises `ValueError` for another file, `OSError` from the host."""
+    try:
+        return parse_cast(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def parse_cast(raw: bytes) -> Cast:
+    """What a recording's bytes hold. Lines that are no events are left out and told; `ValueError` if it is no cast."""
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    first, _, rest = raw.partition(b"\n")
+    header = _json(first)
+    if not isinstance(header, dict) or header.get("version") not in (2, RELATIVE_VERSION):
+        return _parse_first_version(raw)
+    version: int = header["version"]
+    reader = _EventReader(is_relative=version == RELATIVE_VERSION)
+    lines = rest.split(b"\n")
+    for number, line in enumerate(lines[:-1], start=2):
+        reader.take(number, line)
+    is_cut = not reader.take(len(lines) + 1, lines[-1], is_last=True)
+    size = header.get("term") if version == RELATIVE_VERSION else header
+    cols, rows, trouble = _size_of(size, "cols" if version == RELATIVE_VERSION else "width")
+    return Cast(version, cols, rows, header, tuple(reader.events), is_cut, (*trouble, *reader.trouble()))
+
+
+def _parse_first_version(raw: bytes) -> Cast:
+    """Version 1 is one object, however it is spread over lines; its times are intervals."""
+    value = _json(raw)
+    if not isinstance(value, dict) or value.get("version") != 1 or not isinstance(value.get("stdout"), list):
+        raise ValueError("not an asciicast of version 1, 2 or 3")
+    reader = _EventReader(is_relative=True)
+    for number, frame in enumerate(value.pop("stdout"), start=1):
+        reader.add(number, [frame[0], "o", *frame[1:]] if isinstance(frame, list) and frame else frame)
+    cols, rows, trouble = _size_of(value, "width")
+    return Cast(1, cols, rows, value, tuple(reader.events), is_cut=False, trouble=(*trouble, *reader.trouble("frame")))
+
+
+def _json(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
+    try:
+        return json.loads(raw.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _size_of(sizes: object, first_name: str) -> tuple[int, int, tuple[str, ...]]:
+    names = ("cols", "rows") if first_name == "cols" else ("width", "height")
+    cols, rows = (sizes.get(name) if isinstance(sizes, dict) else None for name in names)
+    if isinstance(cols, int) and isinstance(rows, int) and 1 <= min(cols, rows) <= max(cols, rows) <= LARGEST_SIDE:
+        return cols, rows, ()
+    return *USUAL_SIZE, (f"its size is given as {cols!r:.20} x {rows!r:.20}; taken as 80 x 24",)
+
+
+@dataclass(slots=True)
+class _EventReader:
+    """Takes events as they stand in files of others: what is no event is counted, time never runs backwards."""
+
+    is_relative: bool
+    events: list[CastEvent] = field(default_factory=list)
+    _at_s: float = 0.0
+    _bad: list[int] = field(default_factory=list)
+    _backwards: int = 0
+
+    def take(self, number: int, line: bytes, *, is_last: bool = False) -> bool:
+        """Whether the line is whole; an unfinished last line is not told as damage."""
+        if not line.strip() or line.startswith(b"#"):
+            return True
+        value = _json(line)
+        if value is None and is_last:
+            return False
+        self.add(number, value)
+        return True
+
+    def add(self, number: int, value: object) -> None:
+        if not isinstance(value, list) or len(value) < EVENT_PARTS:
+            self._bad.append(number)
+            return
+        shown, code, text = value[:EVENT_PARTS]
+        if type(shown) not in (int, float) or not 0 <= abs(shown) < LONGEST_S or not isinstance(text, str):
+            self._bad.append(number)
+            return
+        at = self._at_s + shown if self.is_relative else float(shown)
+        if at < self._at_s:
+            self._backwards += 1
+            at = self._at_s
+        self._at_s = at
+        self.events.append(CastEvent(at, str(code), text))
+
+    def trouble(self, what: str = "line") -> tuple[str, ...]:
+        """One sentence for each kind of damage."""
+        told = []
+        if self._bad:
+            shown = ", ".join(map(str, self._bad[:3])) + (", …" if self._bad[3:] else "")
+            told.append(f"{len(self._bad)} of its {what}s are no events ({what} {shown}); they were left out")
+        if self._backwards:
+            told.append(f"time runs backwards {self._backwards} times; such events count as happening at once")
+        return tuple(told)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from termarena.sandbox.contract import PtyProcess, Sandbox
 
-__all__ = ["end_foreground", "is_shell_in_front", "read_modes", "repair_from_inside", "restore_modes"]
+__all__ = ["end_foreground", "is_shell_in_front", "is_typed_blind", "read_modes", "repair_from_inside", "restore_modes"]
 
 TIOCGSID: Final = 0x5429
 KILL_TIMEOUT_S: Final = 10.0
@@ -45,6 +45,15 @@ def read_modes(pty: PtyProcess) -> list[Any] | None:
         return termios.tcgetattr(pty.master_fd)
     except (termios.error, OSError, ValueError):
         return None
+
+
+def is_typed_blind(pty: PtyProcess) -> bool:
+    """Whether a program reads a line without showing it, as it does with passwords; line editors echo by themselves.
+
+    False where the modes cannot be seen.
+    """
+    modes = read_modes(pty)
+    return modes is not None and bool(modes[3] & termios.ICANON) and not modes[3] & termios.ECHO
 
 
 def restore_modes(pty: PtyProcess, modes: list[Any]) -> None:

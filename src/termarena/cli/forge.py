@@ -1,0 +1,102 @@
+"""`termarena forge`: recordings in, proven tasks out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from termarena.cli import forge_making
+from termarena.cli.output import Column, JsonOption, command_group, print_json, print_line, print_table, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from termarena.forge.transcript import Command, Transcript
+
+__all__ = ["app"]
+
+app = command_group("Make tasks of terminal recordings.")
+SHOWN_TEXT = 200
+
+PathsArgument = Annotated[
+    list[Path], typer.Argument(metavar="PATH…", help="Recordings: files, or folders with files in them.")
+]
+
+
+@app.callback()
+def forge() -> None:
+    """Make tasks of terminal recordings: read them, screen them, prove what comes of them."""
+
+
+@app.command("read")
+def read_command(
+    paths: PathsArgument,
+    *,
+    output: Annotated[bool, typer.Option("--output", help="Show what each command printed as well.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show the commands that were typed in a recording, what each rests on, and how it ended.
+
+    \b
+    termarena forge read session.cast
+    termarena forge read session.cast --output
+    termarena forge read recordings/ --json
+
+    Asciicasts of version 1, 2 and 3, typescripts of `script` (with their timing beside them as FILE.timing), and text.
+    With --json one line per recording.
+    """
+    for transcript in _transcripts(paths):
+        if json:
+            print_json(transcript.model_dump(mode="json"), is_line=True)
+        else:
+            _show(transcript, with_output=output)
+
+
+forge_making.mount(app)
+
+
+def _transcripts(paths: Sequence[Path]) -> Iterator[Transcript]:
+    from termarena.forge.finding import find_recordings
+    from termarena.forge.reading import read
+
+    for path in find_recordings(paths):
+        yield read(path)
+
+
+def _show(transcript: Transcript, *, with_output: bool) -> None:
+    facts = [f"asciicast {transcript.version}" if transcript.version.isdigit() else transcript.version]
+    facts += [f"{transcript.cols}x{transcript.rows}", f"{transcript.duration_s:.0f} s"]
+    facts += [fact for fact in (transcript.facts.shell, transcript.facts.system) if fact]
+    facts += ["uses the alternate screen"] if transcript.alternate_screen else []
+    print_line(f"{transcript.source}: {transcript.title or 'no title'} ({', '.join(facts)})")
+    for trouble in transcript.trouble:
+        say(f"warning: {transcript.source}: {trouble}")
+    if with_output:
+        _show_outputs(transcript)
+        return
+    columns: list[str | Column] = [
+        Column("at", "right"),
+        "evidence",
+        Column("sure", "right"),
+        Column("status", "right"),
+        "command",
+    ]
+    print_table(columns, [_row(command) for command in transcript.commands])
+
+
+def _row(command: Command) -> list[object]:
+    note = "" if command.shell else "  (not the shell's)"
+    note += "  (full screen)" if command.interactive else ""
+    text = command.text if len(command.text) <= SHOWN_TEXT else command.text[:SHOWN_TEXT] + "…"
+    return [f"{command.began_s:.1f}", command.tier.value, f"{command.confidence:.2f}", command.exit_status, text + note]
+
+
+def _show_outputs(transcript: Transcript) -> None:
+    from termarena.cli.output import print_text
+
+    for command in transcript.commands:
+        print_line(f"$ {command.text}")
+        if command.output:
+            print_text(command.output)

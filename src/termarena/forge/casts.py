@@ -1,0 +1,118 @@
+"""Recordings as they come: asciicast of every version, the typescripts of `script`, and plain text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from termarena.core.errors import RecordingError
+from termarena.sandbox.terminal.cast import CastEvent, parse_cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["Recording", "load_recording", "parse_recording"]
+
+LARGEST_BYTES: Final = 256 << 20
+USUAL_SIZE: Final = (80, 24)
+TEXT_SIZE: Final = (1000, 50)
+"""Plain text is not broken at the width of any terminal."""
+TIMING_SUFFIXES: Final = (".timing", ".tm", ".time")
+_STARTED: Final = re.compile(rb"Script started on ([^\[\n]*?)(?: \[([^\n]*)\])?\r?\n")
+_ENDED: Final = re.compile(rb"\r?\n?Script done on [^\n]*\n?$")
+_HEADER_FIELD: Final = re.compile(r'(\w+)="([^"]*)"')
+_OLD_TIMING: Final = re.compile(rb"(\d+(?:\.\d+)?) (\d+)")
+_NEW_TIMING: Final = re.compile(rb"([OIHS]) (\d+(?:\.\d+)?) (\S+)(?: .*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording in one form, whatever it came in; times are seconds since its beginning."""
+
+    version: str
+    cols: int
+    rows: int
+    header: Mapping[str, Any]
+    events: tuple[CastEvent, ...]
+    trouble: tuple[str, ...] = ()
+
+
+def load_recording(path: Path) -> tuple[bytes, Recording]:
+    """A file's bytes and its recording; a typescript's timing is looked for beside it. Raises `RecordingError`."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise RecordingError(f"{path} is larger than {LARGEST_BYTES >> 20} MiB", hint="cut it before it is read")
+        raw = path.read_bytes()
+        beside = [path.with_name(path.name + suffix) for suffix in TIMING_SUFFIXES]
+        timing = next((other.read_bytes() for other in beside if other.is_file()), None)
+    except OSError as error:
+        raise RecordingError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        return raw, parse_recording(raw, timing=timing)
+    except ValueError as error:
+        hint = "give an asciicast, a typescript of `script`, or plain text"
+        raise RecordingError(f"{path}: {error}", hint=hint) from error
+
+
+def parse_recording(raw: bytes, *, timing: bytes | None = None) -> Recording:
+    """What the bytes hold; raises `ValueError` for what is no recording and no text."""
+    try:
+        cast = parse_cast(raw)
+    except ValueError:
+        return _parse_text(raw, timing)
+    cut = ("its last line is not whole; it was left out",) if cast.is_cut else ()
+    return Recording(str(cast.version), cast.cols, cast.rows, cast.header, cast.events, (*cast.trouble, *cut))
+
+
+def _parse_text(raw: bytes, timing: bytes | None) -> Recording:
+    if not raw.strip():
+        raise ValueError("it is empty")
+    if b"\0" in raw[:4096]:
+        raise ValueError("it is neither a recording nor text")
+    started = _STARTED.match(raw)
+    if started is not None:
+        return _typescript(raw, started, timing)
+    if b"\x1b" in raw:
+        return Recording("typescript", *USUAL_SIZE, {}, _untimed(raw), ("it has no header; taken as 80 x 24",))
+    text = raw.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    return Recording("txt", *TEXT_SIZE, {}, _untimed(text))
+
+
+def _untimed(content: bytes) -> tuple[CastEvent, ...]:
+    return (CastEvent(0.0, "o", content.decode("utf-8", "replace")),)
+
+
+def _typescript(raw: bytes, started: re.Match[bytes], timing: bytes | None) -> Recording:
+    fields = dict(_HEADER_FIELD.findall((started[2] or b"").decode("utf-8", "replace")))
+    cols, rows = (fields.get(name, "") for name in ("COLUMNS", "LINES"))
+    is_sized = all(re.fullmatch(r"[1-9]\d{0,2}", side) for side in (cols, rows))
+    size = (int(cols), int(rows)) if is_sized else USUAL_SIZE
+    trouble = () if is_sized else ("its header tells no size; taken as 80 x 24",)
+    content = raw[started.end() :]
+    header = {"date": started[1].decode("utf-8", "replace"), "command": fields.get("COMMAND")}
+    if timing is None:
+        return Recording("typescript", *size, header, _untimed(_ENDED.sub(b"", content)), trouble)
+    events, told = _timed(content, timing)
+    return Recording("typescript", *size, header, events, (*trouble, *told))
+
+
+def _timed(content: bytes, timing: bytes) -> tuple[tuple[CastEvent, ...], tuple[str, ...]]:
+    """Cut the output as the timing file says, in the old form or the new one; what it does not cover comes last."""
+    events: list[CastEvent] = []
+    at_s, at, bad = 0.0, 0, 0
+    for line in timing.splitlines():
+        old, new = _OLD_TIMING.fullmatch(line.strip()), _NEW_TIMING.fullmatch(line.strip())
+        if old is None and new is None:
+            bad += 1
+            continue
+        kind, delay, amount = (b"O", *old.groups()) if old is not None else (new or line).groups()  # type: ignore[union-attr]
+        at_s += float(delay)
+        if kind == b"O" and amount.isdigit():
+            piece = content[at : at + int(amount)]
+            at += int(amount)
+            events.append(CastEvent(at_s, "o", piece.decode("utf-8", "replace")))
+    if rest := _ENDED.sub(b"", content[at:]):
+        events.append(CastEvent(at_s, "o", rest.decode("utf-8", "replace")))
+    return tuple(events), ((f"{bad} lines of its timing file are no times",) if bad else ())

@@ -1,0 +1,91 @@
+"""Reading a recording: from its bytes to a transcript."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from termarena.forge.casts import load_recording, parse_recording
+from termarena.forge.reading.facts import facts_of
+from termarena.forge.reading.inputs import recorded_command
+from termarena.forge.reading.keystrokes import KeystrokeWatcher
+from termarena.forge.reading.mining import mine
+from termarena.forge.reading.page import Page
+from termarena.forge.reading.playing import play
+from termarena.forge.reading.resolving import resolve, with_prompts
+from termarena.forge.reading.tape import tape_of
+from termarena.forge.reading.watching import LineWatcher
+from termarena.forge.transcript import Tier, Transcript
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.forge.casts import Recording
+    from termarena.forge.reading.draft import Draft
+    from termarena.forge.reading.tape import Tape
+
+__all__ = ["read", "read_bytes"]
+
+QUIET_S: Final = 0.12
+"""Prompts arrive in one burst; people type later than this."""
+
+
+def read(path: Path) -> Transcript:
+    """Read one recording; raises `RecordingError` for a file that is none."""
+    raw, recording = load_recording(path)
+    return _transcript(recording, source=str(path), digest=_digest(raw))
+
+
+def read_bytes(raw: bytes, *, source: str) -> Transcript:
+    """Read a recording that is in memory; raises `ValueError` for what is none."""
+    return _transcript(parse_recording(raw), source=source, digest=_digest(raw))
+
+
+def _digest(raw: bytes) -> str:
+    return "sha256:" + hashlib.sha256(raw).hexdigest()
+
+
+class _Found(NamedTuple):
+    drafts: list[Draft]
+    text: str
+
+
+def _transcript(recording: Recording, *, source: str, digest: str) -> Transcript:
+    tape = tape_of(recording.events)
+    found = _look(tape, recording)
+    commands = resolve(found.drafts) or recorded_command(recording, found.text)
+    return Transcript(
+        source=source,
+        digest=digest,
+        title=_title(recording),
+        version=recording.version,
+        cols=recording.cols,
+        rows=recording.rows,
+        duration_s=recording.events[-1].at_s if recording.events else 0.0,
+        commands=commands,
+        facts=facts_of(recording, commands, found.text),
+        text=found.text,
+        alternate_screen=tape.has_alternate,
+        trouble=recording.trouble,
+    )
+
+
+def _look(tape: Tape, recording: Recording) -> _Found:
+    """Play the tape before the watcher whose evidence it has; the text alone is the last resort."""
+    with Page(recording.cols, recording.rows) as page:
+        has_marks = tape.has_marks("B", "C")
+        if has_marks or tape.has_edits:
+            lines = LineWatcher(page, marks=has_marks)
+            text = play(tape, page, lines, tape.quiets(QUIET_S))
+            return _Found(lines.drafts, text)
+        keys = KeystrokeWatcher(page, tape)
+        text = play(tape, page, keys, tape.borders())
+    typed = with_prompts(keys.drafts)
+    is_timed = recording.version != "txt" and len(tape.starts) > 1
+    mined = mine(text, Tier.PROMPT if is_timed else Tier.TEXT, (draft.prompt or "" for draft in typed))
+    return _Found(mined if len(mined) > len(typed) else typed, text)
+
+
+def _title(recording: Recording) -> str:
+    title = recording.header.get("title")
+    return title if isinstance(title, str) else ""

@@ -1,0 +1,163 @@
+"""A recording's output as one piece, with the signs on it that tell a reader where things begin and end.
+
+A sign may be cut in two by the borders of events, so all output is joined before it is searched. What was drawn on the
+alternate screen is left out: it replaces nothing on the primary one, and it is the bulk of what full-screen programs
+write.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from termarena.sandbox.terminal import CastEvent
+
+__all__ = ["Sign", "SignKind", "Tape", "tape_of"]
+
+LONGEST_MARK: Final = 1 << 16
+ALTERNATE: Final = {"47", "1047", "1049"}
+BRACKETED_PASTE: Final = "2004"
+_SIGNS: Final = re.compile(
+    rb"\x1b\](133|633|7|1337);([^\x07\x1b]{0,%d})(?:\x07|\x1b\\)" % LONGEST_MARK
+    + rb"|\x1b\[\?([0-9;]{1,64})([hl])"
+    + rb"|\x1b\[([23])J|\x1bc"
+    # zsh prepares the line on which it shows its prompt.
+    + rb"|\r\x1b\[0m\x1b\[27m\x1b\[24m\x1b\[J"
+)
+# zsh shows by this mark that the output before its prompt had no newline; a blank of the same length does no harm.
+_UNFINISHED_LINE: Final = re.compile(rb"(\x1b\[7m)[%#](\x1b\[27m(?:\x1b\[1m)?\x1b\[0m {20})")
+_SIZE: Final = re.compile(r"(\d{1,4})x(\d{1,4})")
+
+
+class SignKind(Enum):
+    """What stands at a point of the tape."""
+
+    MARK = "mark"  # OSC 133 or 633; the value is what follows the number
+    PLACE = "place"  # a working directory: OSC 7, 633;P;Cwd, 1337;CurrentDir
+    EDIT = "edit"  # bracketed paste on: a line is being edited
+    ENTER = "enter"  # bracketed paste off: the line was entered
+    ALTERNATE = "alternate"  # a full-screen program took the screen here, and gave it back
+    ERASE = "erase"  # what is on the screen is about to be erased
+    PROMPT = "prompt"  # zsh is about to show its prompt
+    RESIZE = "resize"
+    QUIET = "quiet"  # nothing was written for a while
+    EVENT = "event"  # the border between two events
+
+
+class Sign(NamedTuple):
+    """A sign between `start` and `end` of the tape; it is acted on when the tape has been played to `end`."""
+
+    start: int
+    end: int
+    kind: SignKind
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """All output of a recording; `starts` and `times_s` say where each event begins, and when."""
+
+    content: bytes
+    starts: Sequence[int]
+    times_s: Sequence[float]
+    signs: Sequence[Sign]
+    has_alternate: bool
+
+    def time_s(self, offset: int) -> float:
+        """When what stands at `offset` was written."""
+        at = bisect_right(self.starts, offset) - 1
+        return self.times_s[at] if 0 <= at < len(self.times_s) else 0.0
+
+    def has_marks(self, *names: str) -> bool:
+        """Whether the shell marked its lines with each of these letters."""
+        found = {sign.value[:1] for sign in self.signs if sign.kind is SignKind.MARK}
+        return set(names) <= found
+
+    @property
+    def has_edits(self) -> bool:
+        """Whether a line editor switched bracketed paste on and off."""
+        kinds = {sign.kind for sign in self.signs}
+        return SignKind.EDIT in kinds and SignKind.ENTER in kinds
+
+    def quiets(self, longer_s: float) -> Iterator[Sign]:
+        """The points before which nothing was written for longer than this."""
+        for (_, before_s), (start, at_s) in pairwise(zip(self.starts, self.times_s, strict=True)):
+            if at_s - before_s > longer_s:
+                yield Sign(start, start, SignKind.QUIET)
+
+    def borders(self) -> Iterator[Sign]:
+        """Every point between two events."""
+        return (Sign(start, start, SignKind.EVENT) for start in self.starts)
+
+
+def tape_of(events: Sequence[CastEvent]) -> Tape:
+    """Join the output of a recording."""
+    pieces, starts, times_s, resizes = [], [], [], []
+    size = 0
+    for event in events:
+        if event.code == "o":
+            piece = event.text.encode("utf-8", "replace")
+            pieces.append(piece)
+            starts.append(size)
+            times_s.append(event.at_s)
+            size += len(piece)
+        elif event.code == "r" and (found := _SIZE.fullmatch(event.text)):
+            resizes.append(Sign(size, size, SignKind.RESIZE, found[0]))
+    content = _UNFINISHED_LINE.sub(rb"\1 \2", b"".join(pieces))
+    signs = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
+    signs, has_alternate = _without_alternate(signs, len(content))
+    return Tape(content, starts, times_s, sorted([*signs, *resizes], key=lambda sign: sign.end), has_alternate)
+
+
+def _signs(found: re.Match[bytes]) -> Iterator[Sign]:
+    start, end = found.span()
+    if found[1]:
+        value = found[2].decode("utf-8", "replace")
+        yield from (Sign(start, end, *read) for read in [_mark(found[1], value)] if read)
+    elif found[3]:
+        for mode in found[3].decode().split(";"):
+            if mode == BRACKETED_PASTE:
+                yield Sign(start, end, SignKind.EDIT if found[4] == b"h" else SignKind.ENTER)
+            elif mode in ALTERNATE:
+                yield Sign(start, end, SignKind.ALTERNATE, found[4].decode())
+    elif found[0].startswith(b"\r"):
+        yield Sign(start, start + 1, SignKind.PROMPT)
+    else:  # acted on before it is played
+        yield Sign(start, start, SignKind.ERASE, "c" if found[0] == b"\x1bc" else found[5].decode())
+
+
+def _mark(number: bytes, value: str) -> tuple[SignKind, str] | None:
+    if number == b"7":
+        return SignKind.PLACE, value
+    if number == b"1337":
+        name, _, path = value.partition("=")
+        return (SignKind.PLACE, path) if name == "CurrentDir" else None
+    if number == b"633" and value.startswith("P;"):
+        return (SignKind.PLACE, value[6:]) if value.startswith("P;Cwd=") else None
+    return SignKind.MARK, value
+
+
+def _without_alternate(signs: Sequence[Sign], size: int) -> tuple[list[Sign], bool]:
+    """One sign for each stay on the alternate screen, and none of what happened there."""
+    kept: list[Sign] = []
+    entered: Sign | None = None
+    has_alternate = False
+    for sign in signs:
+        if entered is None:
+            if sign.kind is not SignKind.ALTERNATE:
+                kept.append(sign)
+            elif sign.value == "h":
+                entered, has_alternate = sign, True
+        elif (sign.kind, sign.value) in ((SignKind.ALTERNATE, "l"), (SignKind.ERASE, "c")):
+            kept.append(Sign(entered.start, sign.end, SignKind.ALTERNATE))
+            entered = None
+    if entered is not None:
+        kept.append(Sign(entered.start, size, SignKind.ALTERNATE))
+    return kept, has_alternate
