@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli import forge_making
 from termarena.cli.output import Column, JsonOption, command_group, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def read_command(
             print_json(transcript.model_dump(mode="json"), is_line=True)
         else:
             _show(transcript, with_output=output)
+
+
+forge_making.mount(app)
 
 
 def _transcripts(paths: Sequence[Path]) -> Iterator[Transcript]:

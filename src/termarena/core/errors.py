@@ -15,7 +15,8 @@
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
     │   │   └── LooseTask        it loads with warnings, where --strict allows none
-    │   └── DigestMismatch       the files are not those that were locked
+    │   ├── DigestMismatch       the files are not those that were locked
+    │   └── RecordingRefused     a recording that does not become a task, and at which gate
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
     │   │   └── Unhealthy        a task's healthcheck did not pass within its clock
@@ -70,6 +71,7 @@ __all__ = [
     "NotFound",
     "RecordingError",
     "Refused",
+    "RecordingRefused",
     "RunBusy",
     "RunNotWritable",
     "SandboxBroken",
@@ -258,6 +260,16 @@ class DigestMismatch(TaskError):
         shown = "; ".join(files[:SHOWN_NAMES]) + (f"; … ({len(files)} in all)" if len(files) > SHOWN_NAMES else "")
         super().__init__(f"{what} does not match its lock: {shown}", hint=hint)
         self.files = files
+
+
+class RecordingRefused(TaskError):
+    """A recording does not become a task; `gate` is the stage that refused it, `reason` a sentence about why."""
+
+    def __init__(self, gate: str, reason: str) -> None:
+        """`reason` names what was found in the recording, or in what was made of it."""
+        super().__init__(f"{gate}: {reason}", hint="see every step and its reason: termarena forge explain RECORDING")
+        self.gate = gate
+        self.reason = reason
 
 
 class SandboxError(TermArenaError):
