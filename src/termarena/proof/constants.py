@@ -12,7 +12,10 @@ __all__ = ["Constant", "evenly", "numbers_in", "with_number"]
 
 T = TypeVar("T")
 
-_NUMBER: Final = re.compile(r"(?<![\w.\\$%#-])\d{1,9}(?![\w.])", re.ASCII)
+# Not a descriptor (`>&2`), a variable (`$1`), a range or a count in a pattern (`[0-9]`, `{1,5}`), a part of a name.
+_NUMBER: Final = re.compile(r"(?<![\w.\\$%#&>{\[!^-])\d{1,9}(?![\w.>}\]-]|,\d*\})", re.ASCII)
+# One failure is as good as another.
+_STATUS: Final = re.compile(r"\b(?:exit|return)[ (]+[1-9]\d*")
 _HASH: Final = re.compile(r'(?m)(?:^|(?<=[\s;]))#.*$|"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'')
 _SLASHES: Final = re.compile(r"//.*|/\*[\s\S]*?\*/|(?m:^\s*#.*$)")
 _DASHES: Final = re.compile(r"--.*|/\*[\s\S]*?\*/")
@@ -32,9 +35,13 @@ class Constant(NamedTuple):
 def numbers_in(text: str, *, suffix: str = "") -> Iterator[Constant]:
     """Every whole number in the code; `suffix` (`py`, `c`, `sql`) says what a remark looks like, by default `#`."""
     remarks = _REMARKS.get(suffix, _HASH)
-    code = remarks.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    code = _STATUS.sub(_blank, remarks.sub(_blank, text))
     for found in _NUMBER.finditer(code):
         yield Constant(found.start(), found[0])
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
 
 
 def with_number(text: str, constant: Constant) -> str:

@@ -26,8 +26,11 @@ Operator = Literal["left-out", "prefix", "emptied", "constant", "wrong-path", "s
 SHOWN: Final = 100
 LARGEST_PROGRAM_BYTES: Final = 256 << 10
 CONSTANTS_PER_FILE: Final = 4
+MODES: Final = frozenset({"chmod", "install", "umask", "exit", "return"})
+"""Their numbers are no quantities: a mode that is one higher is odd and harmless, a status just as much a failure."""
 SPOKEN: Final = frozenset({"echo", "printf"})
 _SYSTEM: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/dev/", "/proc/", "/sys/", "/etc/")
+_BEFORE_STATUS: Final = re.compile(r"(?:\b(?:exit|return)\s+|[<>]&?)$")
 _LETTER: Final = re.compile(r"(?<![\\%\w])[A-Za-z]")
 
 
@@ -132,8 +135,10 @@ def _paths(script: Script) -> Iterator[Mutant]:
 
 
 def _constants(script: Script) -> Iterator[Mutant]:
+    modes = [one for one in script.statements if one.name in MODES]
     for number in script.numbers:
-        if number.text.isdigit():
+        is_mode = any(one.start <= number.start < one.end for one in modes)
+        if number.text.isdigit() and not is_mode and not _is_status(script, number):
             yield _constant(script, number, str(int(number.text) + 1))
     for one in script.statements:
         if one.name in SPOKEN and one.targets:
@@ -150,6 +155,12 @@ def _constants(script: Script) -> Iterator[Mutant]:
 
 def _constant(script: Script, span: Span, text: str) -> Mutant:
     return Mutant("constant", span.line, f"{span.text} changed to {text}"[:SHOWN], script.replaced(span, text))
+
+
+def _is_status(script: Script, number: Span) -> bool:
+    """Whether a number is what `exit` and `return` give back, or a descriptor."""
+    before = script.text.encode("utf-8", "surrogateescape")[: number.start].decode("utf-8", "replace")
+    return bool(_BEFORE_STATUS.search(before[-SHOWN:]))
 
 
 def _is_path(word: str) -> bool:
