@@ -74,5 +74,7 @@ async def green_at(
     executor = GreenExecutor(referee)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(executor.aclose)
-        served = await stack.enter_async_context(serve(executor, GREEN_CARD, Place()))
+        served = await stack.enter_async_context(
+            serve(executor, GREEN_CARD, Place(), extra=referee.doors.routes, life=referee.doors.life)
+        )
         yield Green(served.url, battles, referee)

@@ -15,10 +15,12 @@ from a2a.client.errors import A2AClientError, AgentCardResolutionError
 from a2a.helpers import new_text_message
 from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest
 from a2a.utils.errors import A2AError
+from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict
 
 from termarena.battles.addresses import AddressPolicy, TooMuchSaid, open_http
 from termarena.battles.replies import Gathering
+from termarena.battles.shell_v1 import Malformed, read_request
 from termarena.core.errors import AddressRefused, AgentUnreachable
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ CANCEL_S: Final = 2.0
 POLL_S: Final = 0.25
 OLD_CARD_PATH: Final = "/.well-known/agent.json"
 # What the SDK, protobuf and httpx raise for an answer that is none.
-BROKEN: Final = (A2AError, httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError)
+BROKEN: Final = (A2AError, httpx.HTTPError, JsonFormatError, ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,9 @@ class Conversation:
             # The agent may be at work on it all the same: ask before it is told twice.
             if gathering.task_id is None or not await self._follow(gathering):
                 raise
-        if not gathering.has_ended and gathering.task_id is not None and not gathering.reply().tables:
+        if gathering.task_id is None and not gathering.is_message:
+            raise A2AClientError("it ended its answer before there was one")
+        if not gathering.has_ended and not _holds_request(gathering.reply()):
             await self._follow(gathering)
         self._under_way = None if gathering.has_ended else gathering.task_id
         return gathering.reply()
@@ -194,6 +198,11 @@ def origin_of(url: str) -> tuple[str, str, int | None]:
         return ("", "", None)
     usual = {"http": 80, "https": 443}.get(parsed.scheme)
     return (parsed.scheme, parsed.host, parsed.port or usual)
+
+
+def _holds_request(reply: Reply) -> bool:
+    """Some agents answer while they say that they are still at work."""
+    return not isinstance(read_request(reply.texts, reply.tables), Malformed)
 
 
 def _words(error: BaseException) -> str:

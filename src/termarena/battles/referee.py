@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena import __version__
 from termarena.battles.backend import Backend, BattleOver
+from termarena.battles.doors import Doors
 from termarena.battles.floor import BattleRunner, Floor
 from termarena.battles.orders import with_config
 from termarena.battles.results import result_of, summary_text
@@ -85,8 +86,8 @@ class Referee:
         self._out = out
         self.policy = policy
         self._floor = Floor(config.limits, home=home)
-        self.options = _white_options(config, policy)
-        self.fought = 0
+        self.doors = Doors()
+        self._white = replace(_white_options(config, policy), open_door=self.doors.open)
 
     async def fight(self, order: Order, say: Callable[[str], None]) -> dict[str, Json]:
         """Carry a battle out; what it came to. `say` is told in words what happens, and must not block.
@@ -124,7 +125,6 @@ class Referee:
             summaries = [watch.summaries[key] for key in run.lock.trial_keys() if key in watch.summaries]
         result = result_of(order, summaries, tallies, {task.id: task for task in tasks})
         await asyncio.to_thread(self._keep, folder, order, result)
-        self.fought += 1
         return result
 
     def _folder(self, battle_id: str) -> RunFolder:
@@ -153,7 +153,7 @@ class Referee:
             def ended(brief: Brief, tally: Tally) -> None:
                 tallies[plan.key] = tally if not brief.step else tally.plus(tallies.get(plan.key))
 
-            return WhiteAgent(order.white_url, replace(self.options, ended=ended))
+            return WhiteAgent(order.white_url, replace(self._white, ended=ended))
 
         return make
 

@@ -117,9 +117,11 @@ class _Wrong(Exception):
 
 
 def read_request(texts: Sequence[str], tables: Sequence[Mapping[str, object]] = ()) -> Request | Malformed:
-    """The first request of a reply: of its data parts, then of the JSON objects anywhere in its texts."""
+    """The first request of a reply: of its data parts, then of the JSON objects anywhere in its texts, each by itself
+    and all in one: an answer may come in pieces."""
     found = None
-    for table in (*tables, *(one for text in texts for one in objects_in(text))):
+    pieces = (*texts, "".join(texts)) if len(texts) > 1 else tuple(texts)
+    for table in (*tables, *(one for text in pieces for one in objects_in(text))):
         if "kind" not in table:
             continue
         try:

@@ -87,6 +87,6 @@ def _standing(
 
         referee = Referee(config, dataset.tasks, dataset=dataset.name, out=out, home=home, policy=policy)
         executor = GreenExecutor(referee)
-        return Standing(executor, executor.aclose)
+        return Standing(executor, executor.aclose, referee.doors.routes, referee.doors.life)
 
     return make
