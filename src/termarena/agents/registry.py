@@ -69,8 +69,7 @@ class AgentKind(NamedTuple):
 
     word: str
     """As it is given; capitals stand for something to fill in."""
-    kind: Literal["reference", "model", "baseline", "recorded", "remote", "person", "own"]
-    kind: Literal["reference", "model", "installed", "baseline", "recorded", "person", "own"]
+    kind: Literal["reference", "model", "installed", "baseline", "recorded", "remote", "person", "own"]
     needs: str
     """What must be there, in a few words; empty: nothing."""
     summary: str

@@ -37,8 +37,6 @@ def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool, budget: Budge
     RunNotWritable when the run's folder takes no more.
     """
     with opened, _hanging_up(), listening() as listener:
-        end = asyncio.run(execute(opened, runner, listener))
-    with opened, listening() as listener:
         end = asyncio.run(execute(opened, runner, listener, budget=budget))
     view = read_run(opened.folder)
     report = make_report(view)

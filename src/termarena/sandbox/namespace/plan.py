@@ -45,6 +45,7 @@ class Plan:
                 {"at": volume.at, "lowers": [{"path": str(path)} for path in volume.lowers], "layers": 0}
                 for volume in base.volumes
             ],
+            "mounts": [{"path": str(mount.source), "at": mount.target} for mount in spec.mounts],
             "disk_bytes": disk,
             "inodes": max(10_000, min(2_000_000, disk // 1024)),
             "shm_bytes": min(SHM_BYTES, disk),

@@ -89,11 +89,10 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     for index, at in enumerate(ats):
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
         own_layers = names[: layers + plan["volumes"][index]["layers"]]
-        volumes.append(_mount_volume(index, at, names, layers=own_layers))
-    for mount, group in zip(plan["mounts"], opened[len(ats) :], strict=True):
-        _mount_folder(f"new{mount['at']}", group[0])
         place = "disk/" if disk and disk["holds_changes"] and index == 0 else ""
         volumes.append(_mount_volume(index, at, names, layers=own_layers, place=place))
+    for mount, group in zip(plan["mounts"], opened[len(ats) :], strict=True):
+        _mount_folder(f"new{mount['at']}", group[0])
     if disk:
         volumes[0].disk_fd = os.open("disk", os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
