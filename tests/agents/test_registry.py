@@ -37,8 +37,8 @@ def task(tmp_path: Path) -> Task:
 
 def test_every_word_of_the_list() -> None:
     assert [known.word for known in known_agents()] == [
-        "oracle", "nop", "tools", "tools-text", "terminus", "cli:NAME", "script:PATH", "replay:FILE", "a2a:URL", "human",
-        "always-right", "always-wrong", "random:SEED", "module:Class",
+        "oracle", "nop", "tools", "tools-text", "terminus", "cli:NAME", "script:PATH", "replay:FILE", "a2a:URL",
+        "human", "always-right", "always-wrong", "random:SEED", "module:Class",
     ]  # fmt: skip
 
 
