@@ -123,7 +123,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     from termarena.runs.plan import RunOptions
 
     if model is not None:
-        _refuse_model(agent)
+        _refuse_model(agent, model)
     options = options_of(**given_for(RunOptions, given))
     opened = _open(dataset, path, strict=strict)
     meant = _choose(selection(given), opened)
@@ -138,8 +138,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     raise typer.Exit(_run(options, meant, facts, out=out, json=json))
 
 
-def _refuse_model(agent: str) -> None:
-    """Most agents that come with us take none. Raises UsageError."""
+def _refuse_model(agent: str, model: str) -> None:
+    """Most agents that come with us take none, and not every model takes tools. Raises UsageError."""
     from termarena.agents.registry import known_agents
     from termarena.core.errors import UsageError
 
@@ -147,6 +147,8 @@ def _refuse_model(agent: str) -> None:
     if any(known.word.partition(":")[0] == word and known.kind != "model" for known in known_agents()):
         hint = "leave --model out, or take --agent tools"
         raise UsageError(f"the agent {agent} takes no model", hint=hint)
+    if agent == "tools" and model.startswith("elizaos:"):
+        raise UsageError("a runtime of ElizaOS takes no tools", hint="use --agent tools-text")
 
 
 def _open(dataset: str | None, path: Path | None, *, strict: bool | None) -> Dataset:

@@ -63,6 +63,7 @@ PROVIDERS: Final = {
             needs_key=False,
             serves_any_name=True,
         ),
+        Provider("elizaos", ""),
         Provider("scripted", ""),
         Provider("recorded", ""),
     )

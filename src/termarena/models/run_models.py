@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from termarena.core.errors import UsageError
 from termarena.core.scrub import Scrubber
 from termarena.models.budget import Amount, Budget, Meter
+from termarena.models.elizaos import RuntimeModel, load_runtime
 from termarena.models.errors import UnusableReply
 from termarena.models.http import HttpModel, Patience, Transport, estimate_tokens, require_httpx
 from termarena.models.lanes import Lane
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from termarena.models.contract import Completion, Exchange, Model, Request
+    from termarena.models.elizaos import RuntimeSource
     from termarena.models.names import ModelName
     from termarena.models.prices import Price
     from termarena.models.recorded import Recordings
@@ -69,6 +71,7 @@ class RunModels:
         self._transport: Transport | None = None
         self._lanes: dict[tuple[str, str | None], Lane] = {}
         self._recordings: dict[str, Recordings] = {}
+        self._runtimes: dict[str, RuntimeSource] = {}
         before = spent or Amount()
         self.budget = Budget(
             "run",
@@ -81,15 +84,15 @@ class RunModels:
     def check(self, word: str) -> ModelName:
         """Everything that can be known without asking anybody.
 
-        Raises `NotFound` for a provider or a script that there is not, `MissingKey`, `MissingExtra`, `BudgetSpent`, and
-        `UsageError` for a word that is none or a budget in money for a model without a price.
+        Raises `NotFound` for a provider, a script or a runtime that there is not, `MissingKey`, `MissingExtra`,
+        `BudgetSpent`, and `UsageError` for a word that is none or a budget in money for a model without a price.
         """
         name = parse_name(word)
         if name.provider.wire:
             key_for(name, self._environ)
             require_httpx()
         else:
-            self._from_file(name)
+            self._from_here(name)
         if self.limits.counts_money and not self._tells_costs(name) and self.price_of(name) is None:
             raise UsageError(
                 f"what {word} costs is not known, so a budget in money cannot be held",
@@ -117,7 +120,7 @@ class RunModels:
         """A model for one attempt, with the budget of a trial. Raises what `check` raises."""
         name = self.check(word)
         price = self.price_of(name)
-        inner: Model = self._over_http(name) if name.provider.wire else self._from_file(name)
+        inner: Model = self._over_http(name) if name.provider.wire else self._from_here(name)
         budget = Budget("trial", usd=self.limits.trial_usd, tokens=self.limits.trial_tokens, parent=self.budget)
         return MeteredModel(inner, price, budget)
 
@@ -125,8 +128,12 @@ class RunModels:
         """From the table; None is unknown."""
         return None if name.has_own_url else price_table().find(name.provider.name, name.model)
 
-    def _from_file(self, name: ModelName) -> Model:
-        """Raises `NotFound` and `UsageError`."""
+    def _from_here(self, name: ModelName) -> Model:
+        """A model that is a file or an object of Python's. Raises `NotFound` and `UsageError`."""
+        if name.provider.name == "elizaos":
+            if name.word not in self._runtimes:
+                self._runtimes[name.word] = load_runtime(name.word, name.model)
+            return RuntimeModel(name.word, self._runtimes[name.word])
         if name.provider.name == "scripted":
             return ScriptedModel(name.word, read_script(Path(name.model)))
         if name.model not in self._recordings:
