@@ -72,6 +72,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     max_reply_tokens: run_options.MaxReplyTokensOption = None,
     examples: run_options.ExamplesOption = None,
     example_count: run_options.ExampleCountOption = 1,
+    example_embeddings: run_options.ExampleEmbeddingsOption = None,
     tools: run_options.ToolsOption = None,
     trial_budget_usd: run_options.TrialBudgetUsdOption = None,
     run_budget_usd: run_options.RunBudgetUsdOption = None,
@@ -124,6 +125,10 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
 
     if model is not None:
         _refuse_model(agent, model)
+    if example_embeddings is not None and not examples:
+        from termarena.core.errors import UsageError
+
+        raise UsageError("--example-embeddings chooses among examples", hint="name some: --examples RUN, or builtin")
     options = options_of(**given_for(RunOptions, given))
     opened = _open(dataset, path, strict=strict)
     meant = _choose(selection(given), opened)

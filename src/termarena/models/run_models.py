@@ -12,10 +12,11 @@ from termarena.core.errors import UsageError
 from termarena.core.scrub import Scrubber
 from termarena.models.budget import Amount, Budget, Meter
 from termarena.models.elizaos import RuntimeModel, load_runtime
+from termarena.models.embeddings import EmbeddingWire
 from termarena.models.errors import UnusableReply
 from termarena.models.http import HttpModel, Patience, Transport, estimate_tokens, require_httpx
 from termarena.models.lanes import Lane
-from termarena.models.names import key_for, parse_name
+from termarena.models.names import PROVIDERS, key_for, parse_name
 from termarena.models.prices import price_table
 from termarena.models.recorded import RecordedModel, read_recordings
 from termarena.models.scripted import ScriptedModel, read_script
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from termarena.models.names import ModelName
     from termarena.models.prices import Price
     from termarena.models.recorded import Recordings
+    from termarena.models.wire import Wire
 
 __all__ = ["MeteredModel", "ModelLimits", "RunModels"]
 
@@ -124,6 +126,19 @@ class RunModels:
         budget = Budget("trial", usd=self.limits.trial_usd, tokens=self.limits.trial_tokens, parent=self.budget)
         return MeteredModel(inner, price, budget)
 
+    def check_embeddings(self, word: str) -> ModelName:
+        """As `check`; raises UsageError for a provider that is not asked for embeddings here."""
+        name = self.check(word)
+        if not name.provider.has_embeddings:
+            known = ", ".join(provider.name for provider in PROVIDERS.values() if provider.has_embeddings)
+            raise UsageError(f"{word}: embeddings are had from {known} only", hint="BM25 needs no model at all")
+        return name
+
+    def open_embeddings(self, word: str) -> MeteredModel:
+        """A model whose answers are vectors: see `Embeddings`. What it uses counts against the run's budget."""
+        name = self.check_embeddings(word)
+        return MeteredModel(self._over_http(name, EmbeddingWire()), self.price_of(name), self.budget)
+
     def price_of(self, name: ModelName) -> Price | None:
         """From the table; None is unknown."""
         return None if name.has_own_url else price_table().find(name.provider.name, name.model)
@@ -141,7 +156,7 @@ class RunModels:
         scrubber = Scrubber.from_environment(self._environ)
         return RecordedModel(name.word, self._recordings[name.model], scrubber)
 
-    def _over_http(self, name: ModelName) -> HttpModel:
+    def _over_http(self, name: ModelName, wire: Wire | None = None) -> HttpModel:
         if self._transport is None:
             self._transport = Transport.open(self._patience)
         key = key_for(name, self._environ)
@@ -149,8 +164,9 @@ class RunModels:
             (name.url, key.variable),
             Lane(at_once=self.limits.requests_at_once, tokens_per_minute=self.limits.tokens_per_minute),
         )
-        module, _, wire = name.provider.wire.partition(":")
-        return HttpModel(name, getattr(import_module(module), wire)(), self._transport, key=key, lane=lane)
+        module, _, kind = name.provider.wire.partition(":")
+        wire = wire or getattr(import_module(module), kind)()
+        return HttpModel(name, wire, self._transport, key=key, lane=lane)
 
     async def aclose(self) -> None:
         """End every connection."""

@@ -15,6 +15,7 @@ from termarena.agents.registry import AgentOptions, resolve_agent, takes_models
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
 from termarena.models import ModelLimits, RunModels, Sampling
+from termarena.models.embeddings import Embeddings
 from termarena.runs.judging import Judge
 from termarena.runs.machine import budget_here
 from termarena.runs.recording import write_attempt
@@ -64,7 +65,7 @@ class Trials:
         self._spent = spent
         self._models = RunModels(limits_of(options), spent=spent)
         self._agent_options = agent_options or AgentOptions(
-            model=options.model, models=self._models, loop=_loop(options)
+            model=options.model, models=self._models, loop=_loop(options, self._models)
         )
         self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
         self.scrubber = Scrubber.from_environment(os.environ)
@@ -88,6 +89,8 @@ class Trials:
         models = RunModels(limits_of(self._options), spent=self._spent)
         try:
             await models.probe(self._options.model)
+            if self._options.example_embeddings is not None:
+                await models.probe(self._options.example_embeddings)
         finally:
             await models.aclose()
 
@@ -147,12 +150,13 @@ def limits_of(options: RunOptions) -> ModelLimits:
     )
 
 
-def _loop(options: RunOptions) -> LoopOptions:
+def _loop(options: RunOptions, models: RunModels) -> LoopOptions:
     usual = LoopOptions()
     return LoopOptions(
         max_steps=options.max_steps or usual.max_steps,
         sampling=Sampling(temperature=options.temperature, max_tokens=options.max_reply_tokens),
         examples=SolvedExamples(options.examples) if options.examples else None,
         example_count=options.example_count,
+        embeddings=Embeddings(models, options.example_embeddings) if options.example_embeddings else None,
         tools=read_tools(Path(options.tools)) if options.tools else (),
     )
