@@ -72,6 +72,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     max_reply_tokens: run_options.MaxReplyTokensOption = None,
     examples: run_options.ExamplesOption = None,
     example_count: run_options.ExampleCountOption = 1,
+    example_embeddings: run_options.ExampleEmbeddingsOption = None,
     tools: run_options.ToolsOption = None,
     trial_budget_usd: run_options.TrialBudgetUsdOption = None,
     run_budget_usd: run_options.RunBudgetUsdOption = None,
@@ -123,7 +124,11 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     from termarena.runs.plan import RunOptions
 
     if model is not None:
-        _refuse_model(agent)
+        _refuse_model(agent, model)
+    if example_embeddings is not None and not examples:
+        from termarena.core.errors import UsageError
+
+        raise UsageError("--example-embeddings chooses among examples", hint="name some: --examples RUN, or builtin")
     options = options_of(**given_for(RunOptions, given))
     opened = _open(dataset, path, strict=strict)
     meant = _choose(selection(given), opened)
@@ -138,8 +143,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     raise typer.Exit(_run(options, meant, facts, out=out, json=json))
 
 
-def _refuse_model(agent: str) -> None:
-    """Most agents that come with us take none. Raises UsageError."""
+def _refuse_model(agent: str, model: str) -> None:
+    """Most agents that come with us take none, and not every model takes tools. Raises UsageError."""
     from termarena.agents.registry import known_agents
     from termarena.core.errors import UsageError
 
@@ -149,6 +154,8 @@ def _refuse_model(agent: str) -> None:
     ):
         hint = "leave --model out, or take --agent tools"
         raise UsageError(f"the agent {agent} takes no model", hint=hint)
+    if agent == "tools" and model.startswith("elizaos:"):
+        raise UsageError("a runtime of ElizaOS takes no tools", hint="use --agent tools-text")
 
 
 def _open(dataset: str | None, path: Path | None, *, strict: bool | None) -> Dataset:

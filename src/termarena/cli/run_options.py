@@ -17,6 +17,7 @@ __all__ = [
     "DryRunOption",
     "EngineOption",
     "ExampleCountOption",
+    "ExampleEmbeddingsOption",
     "ExamplesOption",
     "FirstOption",
     "GradingOption",
@@ -69,6 +70,10 @@ ExamplesOption = Annotated[
     typer.Option("--examples", metavar="RUN", help="Show the model similar solved trials of this run, or builtin."),
 ]
 ExampleCountOption = Annotated[int, typer.Option("--example-count", min=1, metavar="N", help="So many of them.")]
+ExampleEmbeddingsOption = Annotated[
+    str | None,
+    typer.Option("--example-embeddings", metavar="MODEL", help="Whose embeddings say what is similar; else BM25."),
+]
 ToolsOption = Annotated[
     str | None, typer.Option("--tools", metavar="FILE", help="Further tools for the model: see docs/agents.md.")
 ]

@@ -12,10 +12,12 @@ from termarena.core.errors import UsageError
 from termarena.core.scrub import Scrubber
 from termarena.models.accounts import UNSAID_OUTPUT_TOKENS, Account
 from termarena.models.budget import Amount, Budget, Meter
+from termarena.models.elizaos import RuntimeModel, load_runtime
+from termarena.models.embeddings import EmbeddingWire
 from termarena.models.errors import UnusableReply
 from termarena.models.http import HttpModel, Patience, Transport, estimate_tokens, require_httpx
 from termarena.models.lanes import Lane
-from termarena.models.names import key_for, parse_name
+from termarena.models.names import PROVIDERS, key_for, parse_name
 from termarena.models.prices import price_table
 from termarena.models.recorded import RecordedModel, read_recordings
 from termarena.models.scripted import ScriptedModel, read_script
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from termarena.models.contract import Completion, Exchange, Model, Request
+    from termarena.models.elizaos import RuntimeSource
     from termarena.models.names import ModelName
     from termarena.models.prices import Price
     from termarena.models.recorded import Recordings
+    from termarena.models.wire import Wire
 
 __all__ = ["Line", "MeteredModel", "ModelLimits", "RunModels"]
 
@@ -78,6 +82,7 @@ class RunModels:
         self._transport: Transport | None = None
         self._lanes: dict[tuple[str, str | None], Lane] = {}
         self._recordings: dict[str, Recordings] = {}
+        self._runtimes: dict[str, RuntimeSource] = {}
         before = spent or Amount()
         self.budget = Budget(
             "run",
@@ -90,15 +95,15 @@ class RunModels:
     def check(self, word: str) -> ModelName:
         """Everything that can be known without asking anybody.
 
-        Raises `NotFound` for a provider or a script that there is not, `MissingKey`, `MissingExtra`, `BudgetSpent`, and
-        `UsageError` for a word that is none or a budget in money for a model without a price.
+        Raises `NotFound` for a provider, a script or a runtime that there is not, `MissingKey`, `MissingExtra`,
+        `BudgetSpent`, and `UsageError` for a word that is none or a budget in money for a model without a price.
         """
         name = parse_name(word)
         if name.provider.wire:
             key_for(name, self._environ)
             require_httpx()
         else:
-            self._from_file(name)
+            self._from_here(name)
         if self.limits.counts_money and not self._tells_costs(name) and self.price_of(name) is None:
             raise UsageError(
                 f"what {word} costs is not known, so a budget in money cannot be held",
@@ -126,7 +131,7 @@ class RunModels:
         """A model for one attempt, with the budget of a trial. Raises what `check` raises."""
         name = self.check(word)
         price = self.price_of(name)
-        inner: Model = self._over_http(name) if name.provider.wire else self._from_file(name)
+        inner: Model = self._over_http(name) if name.provider.wire else self._from_here(name)
         budget = Budget("trial", usd=self.limits.trial_usd, tokens=self.limits.trial_tokens, parent=self.budget)
         return MeteredModel(inner, price, budget)
 
@@ -141,12 +146,29 @@ class RunModels:
         model = self._over_http(name)
         return Line(name, self._shared_transport(), model.headers, model.lane)
 
+    def check_embeddings(self, word: str) -> ModelName:
+        """As `check`; raises UsageError for a provider that is not asked for embeddings here."""
+        name = self.check(word)
+        if not name.provider.has_embeddings:
+            known = ", ".join(provider.name for provider in PROVIDERS.values() if provider.has_embeddings)
+            raise UsageError(f"{word}: embeddings are had from {known} only", hint="BM25 needs no model at all")
+        return name
+
+    def open_embeddings(self, word: str) -> MeteredModel:
+        """A model whose answers are vectors: see `Embeddings`. What it uses counts against the run's budget."""
+        name = self.check_embeddings(word)
+        return MeteredModel(self._over_http(name, EmbeddingWire()), self.price_of(name), self.budget)
+
     def price_of(self, name: ModelName) -> Price | None:
         """From the table; None is unknown."""
         return None if name.has_own_url else price_table().find(name.provider.name, name.model)
 
-    def _from_file(self, name: ModelName) -> Model:
-        """Raises `NotFound` and `UsageError`."""
+    def _from_here(self, name: ModelName) -> Model:
+        """A model that is a file or an object of Python's. Raises `NotFound` and `UsageError`."""
+        if name.provider.name == "elizaos":
+            if name.word not in self._runtimes:
+                self._runtimes[name.word] = load_runtime(name.word, name.model)
+            return RuntimeModel(name.word, self._runtimes[name.word])
         if name.provider.name == "scripted":
             return ScriptedModel(name.word, read_script(Path(name.model)))
         if name.model not in self._recordings:
@@ -154,14 +176,15 @@ class RunModels:
         scrubber = Scrubber.from_environment(self._environ)
         return RecordedModel(name.word, self._recordings[name.model], scrubber)
 
-    def _over_http(self, name: ModelName) -> HttpModel:
+    def _over_http(self, name: ModelName, wire: Wire | None = None) -> HttpModel:
         key = key_for(name, self._environ)
         lane = self._lanes.setdefault(
             (name.url, key.variable),
             Lane(at_once=self.limits.requests_at_once, tokens_per_minute=self.limits.tokens_per_minute),
         )
-        module, _, wire = name.provider.wire.partition(":")
-        return HttpModel(name, getattr(import_module(module), wire)(), self._shared_transport(), key=key, lane=lane)
+        module, _, kind = name.provider.wire.partition(":")
+        wire = wire or getattr(import_module(module), kind)()
+        return HttpModel(name, wire, self._shared_transport(), key=key, lane=lane)
 
     def _shared_transport(self) -> Transport:
         if self._transport is None:

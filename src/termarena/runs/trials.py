@@ -16,6 +16,7 @@ from termarena.agents.registry import AgentOptions, is_installed, resolve_agent,
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
 from termarena.models import ModelLimits, RunModels, Sampling
+from termarena.models.embeddings import Embeddings
 from termarena.runs.judging import Judge
 from termarena.runs.machine import budget_here
 from termarena.runs.recording import write_attempt
@@ -65,7 +66,8 @@ class Trials:
         self._on_log = on_log
         self._spent = spent
         self._models = RunModels(limits_of(options), spent=spent)
-        given = agent_options or AgentOptions(model=options.model, models=self._models, loop=_loop(options))
+        loop = _loop(options, self._models)
+        given = agent_options or AgentOptions(model=options.model, models=self._models, loop=loop)
         self._installed = _installed(given.models or self._models, home) if is_installed(options.agent) else None
         self._agent_options = replace(given, installed=self._installed)
         self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
@@ -90,6 +92,8 @@ class Trials:
         models = RunModels(limits_of(self._options), spent=self._spent)
         try:
             await models.probe(self._options.model)
+            if self._options.example_embeddings is not None:
+                await models.probe(self._options.example_embeddings)
         finally:
             await models.aclose()
 
@@ -157,12 +161,13 @@ def limits_of(options: RunOptions) -> ModelLimits:
     )
 
 
-def _loop(options: RunOptions) -> LoopOptions:
+def _loop(options: RunOptions, models: RunModels) -> LoopOptions:
     usual = LoopOptions()
     return LoopOptions(
         max_steps=options.max_steps or usual.max_steps,
         sampling=Sampling(temperature=options.temperature, max_tokens=options.max_reply_tokens),
         examples=SolvedExamples(options.examples) if options.examples else None,
         example_count=options.example_count,
+        embeddings=Embeddings(models, options.example_embeddings) if options.example_embeddings else None,
         tools=read_tools(Path(options.tools)) if options.tools else (),
     )

@@ -29,10 +29,10 @@ from termarena.runs.reading import read_run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.slow]
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.slow, pytest.mark.timeout(400)]
 
 TESTS = Path(__file__).parents[2]
-PATIENCE_S = 100
+PATIENCE_S = 180
 
 
 def wait_for(what: Callable[[], object]) -> None:
@@ -171,9 +171,11 @@ def test_what_trials_write_on_nodes_is_in_the_runs_folder(nodes: Nodes, tmp_path
     script = tmp_path / "agent.sh"
     script.write_text("echo 1 >/app/one.txt; echo s3cr3t-of-the-node\n")
     tasks, run = two_tasks(tmp_path), tmp_path / "run"
-    done = ran(nodes, "run", "--path", str(tasks), "--agent", f"script:{script}", "--out", str(run), "--json")
+    make_task(tasks / "larger-than-any-node", Made(cpus=64, memory_mb=1 << 20))
+    words = ("run", "--path", str(tasks), "--agent", f"script:{script}", "--out", str(run), "--json")
+    done = ran(nodes, *words, address="auto")
     assert done.status == 0, done.said
-    assert json.loads(done.out)["solved"] == 2
+    assert json.loads(done.out)["solved"] == 3
     attempt = RunFolder(run).attempt("one", 1)
     assert json.loads(attempt.result.read_text())["sandbox"]["node"] == socket.gethostname()
     there = {path.name for path in attempt.path.iterdir()}
@@ -219,21 +221,6 @@ def test_stopping_a_run_reaches_the_nodes_and_it_can_be_resumed(
     (nodes.place / "go").touch()
     assert ran(nodes, "resume", str(run)).status == 0
     assert tries_of(run) == [("one", 0, "solved", None), ("two", 0, "solved", None)]
-
-
-def test_auto_finds_the_cluster_of_this_machine(nodes: Nodes, tmp_path: Path) -> None:
-    tasks, run = two_tasks(tmp_path), tmp_path / "run"
-    done = ran(nodes, "run", "--path", str(tasks), "--agent", "nop", "--out", str(run), address="auto")
-    assert done.status == 0, done.said
-    assert [entry[2:] for entry in tries_of(run)] == [("unsolved", None)] * 2
-
-
-def test_a_trial_that_no_node_is_large_enough_for_gets_a_whole_one(nodes: Nodes, tmp_path: Path) -> None:
-    make_task(tmp_path / "tasks" / "large", Made(cpus=64, memory_mb=1 << 20))
-    run = tmp_path / "run"
-    done = ran(nodes, "run", "--path", str(tmp_path / "tasks"), "--agent", "nop", "--out", str(run))
-    assert done.status == 0, done.said
-    assert tries_of(run) == [("large", 0, "unsolved", None)]
 
 
 PRETENDING = "import sys; {}; from termarena.cli.main import main; sys.exit(main())"

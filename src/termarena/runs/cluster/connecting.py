@@ -46,6 +46,7 @@ class Cluster:
         """`ray` is the module, connected."""
         self.ray = ray
         self.address = address
+        self._trials: dict[Callable[..., object], Any] = {}
 
     def nodes(self) -> tuple[Node, ...]:
         """Those that are alive and have processors, as far as the cluster knows at this moment."""
@@ -71,14 +72,14 @@ class Cluster:
 
     def as_trial(self, work: Callable[..., object], needs: Budget) -> Any:  # noqa: ANN401 - Ray's
         """A generator that runs on whichever node has what it needs; it is never run twice."""
-        return self.ray.remote(
-            max_retries=0,
-            num_returns="streaming",
-            num_cpus=needs.cpus,
-            memory=needs.memory_mb * MIB,
-            scheduling_strategy="SPREAD",
-            _generator_backpressure_num_objects=PARCELS_AHEAD,
-        )(work)
+        if work not in self._trials:  # each call of `remote` would send the function to every node anew
+            self._trials[work] = self.ray.remote(
+                max_retries=0,
+                num_returns="streaming",
+                scheduling_strategy="SPREAD",
+                _generator_backpressure_num_objects=PARCELS_AHEAD,
+            )(work)
+        return self._trials[work].options(num_cpus=needs.cpus, memory=needs.memory_mb * MIB)
 
     def on_node(self, work: Callable[..., object], node: Node) -> Any:  # noqa: ANN401 - Ray's
         """A function that runs on this node, whatever else it has to do."""

@@ -51,9 +51,11 @@ class Flight:
     async def _receive(self) -> Ended | Failed:
         try:
             message = await self._first()
-            while not isinstance(message, Ended | Failed):
-                if isinstance(message, Files):
+            while not isinstance(message, Failed):
+                if isinstance(message, Files | Ended):
                     await asyncio.to_thread(unpack, message.parcel, self._folder)
+                if isinstance(message, Ended):
+                    break
                 message = await self._next()
         except self._cluster.ray.exceptions.RayError as error:
             raise NodeLost(self._cluster.words_of(error)) from error

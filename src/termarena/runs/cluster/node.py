@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.runs.cluster.orders import Message, Order
+    from termarena.runs.cluster.parcels import Parcel
     from termarena.runs.outcome import Phase
     from termarena.runs.plan import RunOptions
     from termarena.runs.result import TrialResult
@@ -67,9 +68,12 @@ def carry_out(order: Order, parcels: list[Any]) -> Iterator[Message]:
             phase = "work"
             result = held.run(order, task, folder)
             phase = "record"
-            for parcel in pack(folder.path, without={folder.result.name}):
-                yield Files(parcel)
-            yield Ended(result)
+            last: Parcel = ()
+            for number, parcel in enumerate(pack(folder.path, without={folder.result.name})):
+                if number:
+                    yield Files(last)
+                last = parcel
+            yield Ended(last, result)
     except Exception as error:  # noqa: BLE001 - the node's boundary: whatever it was becomes a fault of the trial
         yield Failed(blame(error, phase))
 

@@ -35,14 +35,15 @@ class Began(NamedTuple):
 
 
 class Files(NamedTuple):
-    """A part of what the trial has written, `result.json` aside."""
+    """A part of what the trial has written, `result.json` aside; not the last."""
 
     parcel: Parcel
 
 
 class Ended(NamedTuple):
-    """The trial's result; nothing follows."""
+    """The last of what it has written, and its result; nothing follows."""
 
+    parcel: Parcel
     result: TrialResult
 
 

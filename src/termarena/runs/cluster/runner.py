@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena import __version__
 from termarena.agents.recording import Recording
-from termarena.core.errors import ClusterError, UsageError
+from termarena.core.errors import ClusterError, TermArenaError, UsageError
 from termarena.core.scrub import Scrubber
 from termarena.runs.cluster.connecting import connect, needs_of
 from termarena.runs.cluster.flight import Flight
@@ -81,7 +81,7 @@ class RayTrials:
         """As the contract says; what is lost with a node is unscored, by a fault of the machinery."""
         try:
             ended = await (await self._launch(plan, task, folder, retry)).land()
-        except ClusterError as error:
+        except TermArenaError as error:
             found = blame(error, "work")
         else:
             if isinstance(ended, Ended):
@@ -110,22 +110,26 @@ class RayTrials:
             raise ClusterError(f"on the node {node.name}: {facts.problem}", hint=facts.hint)
 
     async def _launch(self, plan: TrialPlan, task: Task, folder: AttemptFolder, retry: int) -> Flight:
-        """Raises `ClusterError` where there is no cluster any more, or no node in it."""
-        if self._connected is None:
-            await self.probe()
+        """Raises `ClusterError` where there is no cluster, or no node in it, and what sending the task raises."""
         cluster = self._connected
         if cluster is None:
-            raise ClusterError("the connection to the cluster has been closed")
+            raise ClusterError("there is no connection to a cluster", hint="call probe() before the first trial")
         needs = needs_of(plan, await asyncio.to_thread(cluster.some_nodes))
         order = Order(__version__, self._run_id, self._options, plan, retry, _sent_as(task).name)
         stream = cluster.as_trial(carry_out, needs).remote(order, await self._send(cluster, task))
         return Flight(cluster, stream, needs=needs, folder=folder.path)
 
     async def _send(self, cluster: Cluster, task: Task) -> list[Any]:
-        """Put the task's folder into the cluster's memory, once in a run: where each parcel lies there."""
+        """Put the task's folder into the cluster's memory, once in a run: where each parcel lies there.
+
+        Raises `ClusterError` where it cannot be read or put there, TaskError where it cannot be written as a folder.
+        """
         async with self._sending:
             if task.id not in self._sent:
-                self._sent[task.id] = await asyncio.to_thread(_put, cluster, task)
+                try:
+                    self._sent[task.id] = await asyncio.to_thread(_put, cluster, task)
+                except (OSError, cluster.ray.exceptions.RayError) as error:
+                    raise ClusterError(f"{task.id} cannot be sent to the nodes: {error}") from error
         return self._sent[task.id]
 
     async def _write_fault(self, state: TrialState, folder: AttemptFolder) -> TrialResult:
