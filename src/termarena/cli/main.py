@@ -50,6 +50,8 @@ COMMANDS = {
     "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
     "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
+    "agents": LazyCommand("termarena.cli.agents", "List agents, and install those that live in the sandbox."),
+    "broker": LazyCommand("termarena.cli.broker", "Serve one model on loopback, metered, without its key."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
     "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),
