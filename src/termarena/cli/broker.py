@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
+AT_ONCE = 4096
+"""Requests; whoever starts a broker of his own knows his programs."""
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -61,7 +64,7 @@ async def _serve(word: str, limits: ModelLimits, *, port: int, record: Path | No
     await models.probe(word)
     try:
         async with Broker(models, port=port) as serving:
-            seat = serving.seat(word, _keeper(record))
+            seat = serving.seat(word, _keeper(record), at_once=AT_ONCE)
             url = f"http://{serving.address}"
             if json:
                 print_json({"url": url, "key": seat.token, "model": word})
