@@ -55,6 +55,8 @@ COMMANDS = {
     "verify": LazyCommand("termarena.cli.verify", "Check a packed run and recompute its score."),
     "serve": LazyCommand("termarena.cli.serve", "Serve leaderboards, runs and trials as web pages."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
+    "agents": LazyCommand("termarena.cli.agents", "List agents, and install those that live in the sandbox."),
+    "broker": LazyCommand("termarena.cli.broker", "Serve one model on loopback, metered, without its key."),
     "green": LazyCommand("termarena.cli.green", "Referee battles over A2A."),
     "battle": LazyCommand("termarena.cli.battle", "Ask a green agent for a battle with a white agent."),
     "white": LazyCommand("termarena.cli.white", "Serve an agent of ours as an A2A white agent."),

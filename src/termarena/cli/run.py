@@ -196,7 +196,7 @@ def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None
 
     folder = RunFolder(out if out is not None else new_folder(options.agent))
     runner = runner_of(options, run_id=folder.id)
-    asyncio.run(runner.probe())
+    asyncio.run(runner.probe(meant.tasks))
     opened = start_run(options, meant.tasks, folder, facts)
     tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
     say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
