@@ -73,6 +73,8 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     """
     sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     opened = [[_path_of(lower) for lower in group] for group in lowers]
+    disk = plan.get("disk")
+    lent = None if not disk else _path_of(disk["path"] if disk["fd"] is None else disk["fd"])
     staging = next(path for path in STAGING_CANDIDATES if os.path.isdir(path))
     options = f"size={plan['disk_bytes']},nr_inodes={plan['inodes']},mode=755"
     sc.mount("none", staging, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
@@ -82,9 +84,8 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     layers = 0 if restore_fd is None else plan["restore_layers"]
     if restore_fd is not None:
         _restore(restore_fd, offset=plan["restore_offset"], layers=layers, volumes=len(ats))
-    disk = plan.get("disk")
-    if disk:
-        _attach_disk(disk["fd"], is_mount=plan["ids"]["shift"])
+    if lent is not None:
+        _attach_disk(lent)
     volumes = []
     for index, at in enumerate(ats):
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
@@ -122,13 +123,13 @@ def _attach(index: int, lowers: list[int | str]) -> list[str]:
     return names
 
 
-def _attach_disk(fd: int, *, is_mount: bool) -> None:
+def _attach_disk(lent: int | str) -> None:
     """Give the folder of the host that was lent a name in the staging folder."""
-    if is_mount:
+    if isinstance(lent, int):
         os.mkdir("disk")
-        sc.move_mount(fd, "disk")
+        sc.move_mount(lent, "disk")
     else:
-        os.symlink(f"/proc/self/fd/{fd}", "disk")
+        os.symlink(lent, "disk")
 
 
 def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str], place: str = "") -> Volume:
