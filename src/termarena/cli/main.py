@@ -50,6 +50,7 @@ COMMANDS = {
     "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
     "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
     "serve": LazyCommand("termarena.cli.serve", "Serve leaderboards, runs and trials as web pages."),
+    "submit": LazyCommand("termarena.cli.submit", "Send a run to an arena."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
     "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
     "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),

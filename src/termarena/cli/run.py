@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from typer.core import TyperCommand
@@ -87,6 +87,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     grading: run_options.GradingOption = "auto",
     integrity: run_options.IntegrityOption = "enforce",
     out: run_options.OutOption = None,
+    arena: run_options.ArenaOption = None,
     dry_run: run_options.DryRunOption = False,
     ids: TaskOption = None,
     exclude: ExcludeOption = None,
@@ -130,7 +131,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
 
         print_plan(options, meant, dataset=opened.name, json=json)
         return
-    raise typer.Exit(_run(options, meant, facts, out=out, json=json))
+    raise typer.Exit(_run(options, meant, facts, to=_Destination(out, arena), json=json))
 
 
 def _refuse_model(agent: str) -> None:
@@ -171,11 +172,19 @@ def _choose(wanted: Selection, dataset: Dataset) -> Meant:
     return meant
 
 
-def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None, json: bool) -> int:
+class _Destination(NamedTuple):
+    """Where a run goes: its folder, if one was named, and an arena, if it is sent to one."""
+
+    out: Path | None
+    arena: str | None
+
+
+def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, to: _Destination, json: bool) -> int:
     import asyncio
 
     from termarena.cli.carrying import carry_out
     from termarena.cli.starting import new_folder
+    from termarena.cli.submit import sending
     from termarena.core.run_folder import RunFolder
     from termarena.core.settings import resolve_settings
     from termarena.reports.telling import count
@@ -183,13 +192,14 @@ def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None
     from termarena.runs.trials import Trials
 
     home = resolve_settings().settings.paths.home
-    folder = RunFolder(out if out is not None else new_folder(options.agent))
+    folder = RunFolder(to.out if to.out is not None else new_folder(options.agent))
     runner = Trials(options, home=home, run_id=folder.id)
     asyncio.run(runner.probe())
-    opened = start_run(options, meant.tasks, folder, facts)
-    tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
-    say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
-    return carry_out(opened, runner, json=json)
+    with sending(folder, to.arena):
+        opened = start_run(options, meant.tasks, folder, facts)
+        tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
+        say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
+        return carry_out(opened, runner, json=json)
 
 
 def _facts(options: RunOptions, meant: Meant, *, dataset: str) -> RunFacts:
