@@ -66,7 +66,9 @@ async def test_a_repository_is_asked_as_a_whole(bench: Bench, tmp_path: Path) ->
     assert found["git_branch"] == "main"
     assert found["git_subjects"] == ["first commit"]
     assert found["git_files"] == {"README.md": "hello\n"}
-    assert evidence(making)["mutation_score"] == 1.0
+    told = evidence(making)
+    assert told["mutation_score"] == 1.0
+    assert told["steps"][3]["reason"] == "failed with status 1 and leaves nothing that stays"
 
 
 async def test_what_differs_from_run_to_run_is_no_fact(bench: Bench, tmp_path: Path) -> None:

@@ -138,6 +138,8 @@ async def gather(bench: Bench, state: StartState, draft: Draft) -> tuple[Fact, .
     runs = [await bench.solve(state, draft.solution, asked, how) for how in PERTURBATIONS]
     before = await bench.solve(state, None, tuple(tuple(json.loads(key)) for key in runs[0].facts))
     kept = [_fact(key, value) for key, value in runs[0].facts.items() if _is_steady(key, value, runs, before.facts)]
+    programs = {fact.path for fact in kept if fact.probe == "is_program"}
+    kept = [fact for fact in kept if fact.probe != "mode" or fact.path not in programs]
     if not kept:
         raise RecordingRefused(GATE, "nothing that it leaves is the same in every run and new")
     return tuple(kept[:MOST_FACTS])

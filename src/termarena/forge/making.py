@@ -16,7 +16,7 @@ from termarena.forge.draft import synthesize
 from termarena.forge.facts import gather
 from termarena.forge.replay import amended, replay
 from termarena.forge.script import solution_script
-from termarena.forge.steps import Role, files_of, resolve
+from termarena.forge.steps import NOT_STARTED, Role, files_of, resolve
 from termarena.forge.taskfiles import write_environment, write_task
 from termarena.forge.telling import instruction
 from termarena.forge.testing import files_of_tests
@@ -146,10 +146,9 @@ async def _built(bench: Bench, draft: Draft, folder: Path) -> StartState:
 
 def _mended(draft: Draft, again: Replay) -> Draft:
     """The draft with the statuses that only a replay could tell, and what follows from them."""
-    known = {step.number for step in draft.steps if step.exit_status is not None}
     steps = tuple(
         step.cast_as(Role.DROPPED, f"fails with status {step.exit_status}")
-        if step.role is Role.SOLVE and step.exit_status and step.number not in known
+        if step.role is Role.SOLVE and step.exit_status in NOT_STARTED
         else step
         for step in amended(draft.steps, again)
     )
@@ -157,6 +156,13 @@ def _mended(draft: Draft, again: Replay) -> Draft:
 
 
 def _check_fidelity(again: Replay, config: MakingConfig) -> None:
+    for step in again.steps:
+        if step.recorded_status == 0 and step.exit_status != 0 and step.changes:
+            said = " ".join(step.output.split())[-120:]
+            problem = (
+                f"`{step.text[:60]}` succeeded in the recording and ends with status {step.exit_status} here: {said}"
+            )
+            raise RecordingRefused("reproduce", problem)
     worst = again.worst
     if again.fidelity < config.least_fidelity:
         shown = f"; least like it: `{worst.text[:60]}` (status {worst.exit_status})" if worst else ""
@@ -181,9 +187,13 @@ async def _pruned(bench: Bench, state: StartState, draft: Draft, facts: tuple[Fa
 
 
 def _without(draft: Draft, number: int) -> Draft:
-    reason = "leaves nothing that stays"
-    steps = tuple(step.cast_as(Role.DROPPED, reason) if step.number == number else step for step in draft.steps)
+    steps = tuple(_dropped(step) if step.number == number else step for step in draft.steps)
     return replace(draft, steps=steps)
+
+
+def _dropped(step: Step) -> Step:
+    failed = f"failed with status {step.exit_status} and " if step.exit_status else ""
+    return step.cast_as(Role.DROPPED, f"{failed}leaves nothing that stays")
 
 
 def _givens(draft: Draft) -> list[str]:

@@ -189,6 +189,7 @@ _TELL: Final[Mapping[str, Callable[[Fact], str]]] = {
     "git_files": _git_files,
     "git_status": _status,
     "output_of": _program,
+    "library_members": lambda fact: f"`{fact.path}` is a static library with exactly the members {_names(fact.value)}.",
     "is_program": lambda fact: f"`{fact.path}` is a compiled program that everyone may run.",
 }
 """How each fact is told; a probe without a sentence here cannot be used."""
