@@ -103,3 +103,16 @@ async def test_refused_at_its_gate(
     assert refused.value.gate == gate
     assert reason in refused.value.reason
     assert not (tmp_path / "out").exists()
+
+
+async def test_a_result_is_asked_for_in_words_where_they_say_all(bench: Bench, tmp_path: Path) -> None:
+    _, folder = await _make(bench, COUNTING, tmp_path)
+    told = (folder / "instruction.md").read_text()
+    assert "holds the number of lines of `app.log` that contain `ERROR`" in told
+    assert "```" not in told
+
+
+async def test_a_result_of_what_is_gone_at_the_end_is_shown(bench: Bench, tmp_path: Path) -> None:
+    gone = session("Gone", "printf 'b\\na\\n' > f.txt", "sort f.txt > out.txt", "echo c >> f.txt")
+    _, folder = await _make(bench, gone, tmp_path)
+    assert "`/app/out.txt` is a text file that holds exactly this:" in (folder / "instruction.md").read_text()

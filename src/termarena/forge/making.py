@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
+from termarena.forge.describing import descriptions
 from termarena.forge.draft import synthesize
 from termarena.forge.facts import gather
 from termarena.forge.replay import amended, replay
 from termarena.forge.script import solution_script
 from termarena.forge.steps import NOT_STARTED, Role, files_of, resolve
 from termarena.forge.taskfiles import write_environment, write_task
-from termarena.forge.telling import instruction
+from termarena.forge.telling import Known, instruction
 from termarena.forge.testing import files_of_tests
 from termarena.forge.trials import prove
 
@@ -112,7 +113,8 @@ class Making:
         folder = self.workspace / draft.id
         left = await self.bench.solve(state, draft.solution, ())
         measured = {"took_s": left.duration_s, "memory_bytes": left.memory_peak_bytes}
-        text = instruction(draft, facts, _givens(draft))
+        words = await descriptions(self.bench, state, draft, facts)
+        text = instruction(draft, facts, Known(_givens(draft), words))
         tests = files_of_tests(draft, facts)
         await asyncio.to_thread(write_task, draft, folder, instruction=text, tests=tests, measured=measured)
         self.proof = await prove(self.bench, folder, draft, facts, logs=self.workspace / "trials")
