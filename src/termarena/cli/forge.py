@@ -17,17 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = command_group("Make tasks of terminal recordings.")
+app = command_group("Make tasks of terminal recordings: read them, screen them.")
 SHOWN_TEXT = 200
 
 PathsArgument = Annotated[
     list[Path], typer.Argument(metavar="PATH…", help="Recordings: files, or folders with files in them.")
 ]
-
-
-@app.callback()
-def forge() -> None:
-    """Make tasks of terminal recordings: read them, screen them, prove what comes of them."""
 
 
 @app.command("read")
@@ -52,6 +47,48 @@ def read_command(
             print_json(transcript.model_dump(mode="json"), is_line=True)
         else:
             _show(transcript, with_output=output)
+
+
+@app.command("screen")
+def screen_command(  # noqa: PLR0913 - one parameter per option
+    paths: PathsArgument,
+    *,
+    rules: Annotated[
+        Path | None, typer.Option("--rules", metavar="FILE.toml", help="Thresholds other than the default ones.")
+    ] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option("--against", metavar="FOLDER", help="Tasks that are known already; may be given again."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write the kept transcripts there, redacted.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show every finding with its evidence.")] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; else one per core.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Say which recordings can become tasks, what was redacted in them, and why the others cannot.
+
+    \b
+    termarena forge screen session.cast --explain
+    termarena forge screen recordings/ --against tasks/ --out kept/
+    termarena forge screen recordings/ --json
+
+    What cannot be read or judged is refused. Of recordings that are alike the best is kept. With --json one line per
+    recording, redacted.
+    """
+    from termarena.cli.screening import Screened, known_tasks, read_rules, write_transcript
+    from termarena.forge.finding import find_recordings
+    from termarena.forge.screening import ScreenPlan, screen_files
+
+    plan = ScreenPlan(read_rules(rules), known_tasks(against or []), jobs, keeps_transcripts=out is not None)
+    screened = Screened()
+    for screening in screen_files(find_recordings(paths), plan):
+        screened.count(screening)
+        if out is not None and screening.kept:
+            write_transcript(screening, out)
+        screened.show(screening, json=json, explain=explain)
+    screened.sum_up(json=json)
 
 
 forge_making.mount(app)

@@ -65,10 +65,10 @@ class KeystrokeWatcher:
             self._forget()
         elif len(piece) <= ECHO_BYTES and gap_s >= KEY_GAP_S:
             self._press(at_s + gap_s)
+        elif b"\x1b[H" in piece:
+            self._forget()
 
     def _press(self, at_s: float) -> None:
-        if self._typed is not None and self._typed.place().row > self._page.here().row:
-            self._forget()
         if self._typed is None:
             self._typed = self._page.pin()
             self._typed_s = at_s

@@ -158,7 +158,9 @@ class LineWatcher:
         output = self._page.text(start, self._page.here())
         if self._is_redrawn:
             output = "\n".join(output.split("\n")[self._running.text.count("\n") + 1 :])
-        self._running.output = output.removeprefix("\n") if start.column else output
+        elif start.column:  # the rest of the entered line: a prompt on its right
+            output = output.partition("\n")[2]
+        self._running.output = output
         self._running.ended_s = at_s
         self._running = None
 

@@ -172,10 +172,7 @@ def parse_cast(raw: bytes) -> Cast:
         return _parse_first_version(raw)
     version: int = header["version"]
     reader = _EventReader(is_relative=version == RELATIVE_VERSION)
-    lines = rest.split(b"\n")
-    for number, line in enumerate(lines[:-1], start=2):
-        reader.take(number, line)
-    is_cut = not reader.take(len(lines) + 1, lines[-1], is_last=True)
+    is_cut = not reader.take_all(rest.split(b"\n"))
     size = header.get("term") if version == RELATIVE_VERSION else header
     cols, rows, trouble = _size_of(size, "cols" if version == RELATIVE_VERSION else "width")
     return Cast(version, cols, rows, header, tuple(reader.events), is_cut, (*trouble, *reader.trouble()))
@@ -217,6 +214,18 @@ class _EventReader:
     _at_s: float = 0.0
     _bad: list[int] = field(default_factory=list)
     _backwards: int = 0
+
+    def take_all(self, lines: list[bytes]) -> bool:
+        """The lines behind the header; whether the last one is whole."""
+        # One call of the parser for all lines takes a fifth of the time; it cannot say which line is damaged.
+        values = _json(b"[" + b",".join(line for line in lines if line.strip()) + b"]")
+        if isinstance(values, list) and len(values) <= len(lines):
+            for number, value in enumerate(values, start=2):
+                self.add(number, value)
+            return True
+        for number, line in enumerate(lines[:-1], start=2):
+            self.take(number, line)
+        return self.take(len(lines) + 1, lines[-1], is_last=True)
 
     def take(self, number: int, line: bytes, *, is_last: bool = False) -> bool:
         """Whether the line is whole; an unfinished last line is not told as damage."""

@@ -1,0 +1,106 @@
+"""Commands that harm whoever runs them: judged on the programs and words that are really called."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from termarena.forge.screening.shell import SHELLS, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from termarena.forge.screening.shell import Call, Script
+
+__all__ = ["Danger", "dangers"]
+
+FETCHERS: Final = frozenset({"curl", "wget", "fetch", "aria2c", "lwp-request"})
+INTERPRETERS: Final = SHELLS | {"python", "python2", "python3", "perl", "ruby", "node", "php", "source", ".", "eval"}
+_SYSTEM: Final = (
+    r"(?:/|/(?:bin|boot|dev|etc|home|lib|lib32|lib64|opt|proc|root|sbin|srv|sys|usr|var|Users|System|Library))"
+)
+_WHOLE: Final = re.compile(rf"(?:~|{UNKNOWN}(?=/)|{_SYSTEM})/?(?:\*|\.\*|\{{.*\}})?/?|{UNKNOWN}/\*?|~\w*")
+_DISK: Final = re.compile(r"/dev/(?:sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|disk\d|mapper/|md\d)\S*")
+_NETWORK_DEVICE: Final = re.compile(r"/dev/(?:tcp|udp)/\S+")
+_MINERS: Final = frozenset(
+    {"xmrig", "minerd", "cgminer", "bfgminer", "ethminer", "cpuminer", "nbminer", "t-rex", "phoenixminer"}
+)
+_BROKEN_RISKS: Final = re.compile(
+    rf"\brm\s+(?:-\w+\s+|--\w[\w-]*\s+)*(?:-\w*[rR]\w*|--recursive)\s.*(?<!\S)(?:~|{_SYSTEM})/?\*?(?:\s|$)|/dev/(?:tcp|udp|sd[a-z]|nvme)"
+    r"|\bmkfs|:\(\)\s*\{|\b(?:curl|wget)\b[^\n]*\|\s*(?:sudo\s+)?(?:\w*sh|python\d?)\b|\bnc\b[^\n]*\s-\w*e|\bxmrig\b|stratum\+"
+)
+
+
+class Danger(NamedTuple):
+    """What a command would do, and the piece of it that does."""
+
+    rule: str
+    reason: str
+    text: str
+
+
+def dangers(script: Script, text: str) -> Iterator[Danger]:
+    """The dangers in one command. What the grammar does not cover is judged by its look."""
+    for name in script.functions:
+        yield Danger("fork-bomb", "it starts processes without end", f"{name}()")
+    for call in script.calls:
+        yield from _in_call(call)
+    if not script.is_whole and _BROKEN_RISKS.search(text):
+        yield Danger("unparsed", "it cannot be taken apart, and looks dangerous", text[:200])
+
+
+def _in_call(call: Call) -> Iterator[Danger]:
+    for rule in (_removes, _overwrites_disk, _pipes_to_shell, _opens_shell, _mines, _opens_all):
+        if (reason := rule(call)) is not None:
+            yield Danger(rule.__name__.strip("_").replace("_", "-"), reason, call.text[:200])
+
+
+def _removes(call: Call) -> str | None:
+    if call.program != "rm" or not call.has_flag("rR", "--recursive"):
+        return None
+    whole = [word for word in call.operands() if _WHOLE.fullmatch(word)]
+    return f"it removes {whole[0]} with everything in it" if whole else None
+
+
+def _overwrites_disk(call: Call) -> str | None:
+    targets = list(call.writes)
+    if call.program == "dd":
+        targets += [word[3:] for word in call.arguments if word.startswith("of=")]
+    elif call.program.startswith("mkfs") or call.program in ("wipefs", "shred", "fdisk", "sfdisk", "parted", "sgdisk"):
+        targets += call.operands()
+    elif call.program in ("cp", "tee", "mv"):
+        targets += call.operands()[-1:]
+    disks = [target for target in targets if _DISK.fullmatch(target)]
+    return f"it overwrites the disk {disks[0]}" if disks else None
+
+
+def _pipes_to_shell(call: Call) -> str | None:
+    if call.program not in INTERPRETERS:
+        return None
+    fetched = [feeder for feeder in call.fed_by if feeder.program in FETCHERS]
+    is_script = call.program in SHELLS or call.program in ("source", ".", "eval") or not call.operands()
+    return f"it runs what {fetched[0].program} downloads" if fetched and is_script else None
+
+
+def _opens_shell(call: Call) -> str | None:
+    if any(_NETWORK_DEVICE.fullmatch(word) for word in (*call.writes, *call.arguments)) and call.program in SHELLS | {
+        "exec",
+        "",
+    }:
+        return "it gives a shell to another host"
+    has_execute = call.has_flag("ec", "--exec", "--sh-exec") and any(
+        word.rpartition("/")[2] in SHELLS for word in call.arguments
+    )
+    return "it gives a shell to another host" if call.program in ("nc", "ncat", "netcat") and has_execute else None
+
+
+def _mines(call: Call) -> str | None:
+    is_pool = any(word.startswith(("stratum+tcp://", "stratum+ssl://")) for word in call.arguments)
+    return "it mines a currency" if call.program.lower() in _MINERS or is_pool else None
+
+
+def _opens_all(call: Call) -> str | None:
+    if call.program not in ("chmod", "chown") or not call.has_flag("R", "--recursive"):
+        return None
+    whole = [word for word in call.operands()[1:] if _WHOLE.fullmatch(word)]
+    return f"it changes the rights of everything in {whole[0]}" if whole else None
