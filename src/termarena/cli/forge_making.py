@@ -342,7 +342,12 @@ def _explain(found: dict[str, Any]) -> None:
         [step["number"], step["role"], step.get("status"), step.get("likeness"), step["command"][:80], step["reason"]]
         for step in found["steps"]
     ]
-    print_table([*columns, "command", "why"], rows)
+    for finding in found["screening"]:
+        print_line(
+            f"screen: {finding['gate']}: {finding['reason']}{' (refused)' if finding['effect'] == 'drop' else ''}"
+        )
+    if rows:
+        print_table([*columns, "command", "why"], rows)
     if found["facts"]:
         print_line()
         print_table(["fact", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])

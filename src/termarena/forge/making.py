@@ -16,6 +16,7 @@ from termarena.forge.describing import descriptions
 from termarena.forge.draft import synthesize
 from termarena.forge.facts import gather
 from termarena.forge.replay import amended, replay
+from termarena.forge.screening import ScreenRules, screen
 from termarena.forge.script import solution_script
 from termarena.forge.steps import NOT_STARTED, Role, files_of, resolve
 from termarena.forge.taskfiles import write_environment, write_task
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from termarena.forge.draft import Draft
     from termarena.forge.facts import Fact
     from termarena.forge.replay import Replay, Replayed
+    from termarena.forge.screening import Screening
     from termarena.forge.steps import Step
     from termarena.forge.transcript import Transcript
     from termarena.forge.trials import Proof
@@ -50,6 +52,8 @@ class MakingConfig(BaseModel):
     """A replay that is less like its recording than this is refused."""
     least_mutation_score: float = Field(0.8, ge=0, le=1)
     """Tests that tell fewer partial solutions from the whole one are refused."""
+    screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
+    """What may be made at all. Sessions that only print are wanted here: their results go to files."""
 
 
 @dataclass(slots=True)
@@ -61,6 +65,7 @@ class Making:
     workspace: Path
     """A folder for what is in the making; its maker removes it."""
     config: MakingConfig = field(default_factory=MakingConfig)
+    screening: Screening | None = None
     draft: Draft | None = None
     state: StartState | None = None
     replay: Replay | None = None
@@ -77,14 +82,21 @@ class Making:
         await asyncio.to_thread(_put, folder, out / self.draft.id)
         return out / self.draft.id
 
+    def screen(self) -> Transcript:
+        """Stage 3: the transcript without what is private. Raises `RecordingRefused` where it may not be used."""
+        self.screening = screen(self.transcript, self.config.screen)
+        if not self.screening.kept or self.screening.transcript is None:
+            raise RecordingRefused("screen", "; ".join(self.screening.reasons[:3]) or "it may not be passed on")
+        return self.screening.transcript
+
     def synthesize(self) -> Draft:
         """Stage 4: the draft."""
-        self.draft = synthesize(self.transcript)
+        self.draft = synthesize(self.screen())
         return self.draft
 
     async def reproduce(self) -> Draft:
         """Stage 5: the start state, and the session again on it; what the replay shows mends the draft, a few times."""
-        draft = self.synthesize()
+        draft = await asyncio.to_thread(self.synthesize)
         for attempt in range(REPAIRS):
             state = await _built(self.bench, draft, self.workspace / f"draft-{attempt}")
             again = await replay(state, draft)
@@ -230,6 +242,7 @@ def evidence(making: Making) -> dict[str, Any]:
     return {
         "recording": {"source": making.transcript.source, "digest": making.transcript.digest},
         "title": making.transcript.title,
+        "screening": [one.model_dump(mode="json") for one in making.screening.findings] if making.screening else [],
         "task_id": draft.id if draft else None,
         "steps": [_told(step, likenesses.get(step.number)) for step in draft.steps] if draft else [],
         "fidelity": round(again.fidelity, 4) if again else None,
