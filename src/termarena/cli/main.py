@@ -44,6 +44,7 @@ COMMANDS = {
     "resume": LazyCommand("termarena.cli.resume", "Go on with a run that was interrupted."),
     "runs": LazyCommand("termarena.cli.runs", "List runs, show what came of them, look into trials."),
     "play": LazyCommand("termarena.cli.play", "Try a task yourself, recorded and graded."),
+    "prove": LazyCommand("termarena.cli.prove", "Find out by trying what tasks are worth."),
     "report": LazyCommand("termarena.cli.report", "Make a run's report again from its journal."),
     "replay": LazyCommand("termarena.cli.replay", "Play a trial's terminal in yours."),
     "regrade": LazyCommand("termarena.cli.regrade", "Grade a run again without running the agent."),

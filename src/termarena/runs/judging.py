@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from termarena.grading.contract import GradedIn, IntegrityFinding
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
-    from termarena.sandbox.staging import Stage, StartState
+    from termarena.sandbox.staging import StartState, StartStates
     from termarena.sandbox.terminal import Terminal
     from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests
 
@@ -109,7 +109,9 @@ async def _surely(grade: Callable[[Case], Awaitable[Verdict]], case: Case) -> Ve
 class Judge:
     """Grades cases for one run."""
 
-    def __init__(self, driver: Driver, stage: Stage, options: RunOptions, *, scrubber: Scrubber | None = None) -> None:
+    def __init__(
+        self, driver: Driver, stage: StartStates, options: RunOptions, *, scrubber: Scrubber | None = None
+    ) -> None:
         """The sandboxes of gradings come from the run's own driver; no secret that `scrubber` knows is written down."""
         self._driver = driver
         self._stage = stage

@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from termarena.core.errors import BuildTimeout, CapabilityMissing
 from termarena.sandbox.bare import bare_spec, filled_in, prepare_bare
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Driver, Sandbox
     from termarena.tasks.model import Environment, Healthcheck
 
-__all__ = ["Stage", "StartState"]
+__all__ = ["Stage", "StartState", "StartStates"]
 
 MIB: Final = 1 << 20
 KEPT_ALIVE: Final = 32
@@ -69,6 +69,16 @@ class StartState:
             if self.healthcheck is not None:
                 await until_healthy(box, self.healthcheck)
             yield box
+
+
+class StartStates(Protocol):
+    """Where trials get their start states from."""
+
+    async def prepare(self, environment: Environment, *, folder: Path, task: str) -> StartState:
+        """See `Stage.prepare`."""
+
+    async def aclose(self) -> None:
+        """Give back what it holds."""
 
 
 @dataclass(frozen=True, slots=True)

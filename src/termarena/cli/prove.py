@@ -1,0 +1,133 @@
+"""`termarena prove`: what tasks are worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from termarena.cli.choosing import StrictOption, open_task_or_dataset
+from termarena.cli.output import JsonOption, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from termarena.proof.evidence import Evidence
+    from termarena.proof.proving import Proven
+    from termarena.tasks import Task
+
+__all__ = ["app"]
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+TasksArgument = Annotated[
+    list[str], typer.Argument(metavar="TASK…|DATASET", help="Tasks by path or id, folders of tasks, or samples.")
+]
+AttemptsOption = Annotated[int, typer.Option("--attempts", "-k", min=1, help="Of the reference solution.")]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Trials at once; else as many as processors.")
+]
+OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where proofs and cards go.")]
+DriverOption = Annotated[
+    str, typer.Option("--driver", help="namespace, docker, or auto: per task, the first that can.")
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Use nothing that was found before, and keep nothing.")]
+
+
+@app.command()
+def prove(  # noqa: PLR0913 - every option of the command is a parameter
+    *,
+    tasks: TasksArgument,
+    attempts: AttemptsOption = 5,
+    jobs: JobsOption = None,
+    out: OutOption = Path("proofs"),
+    driver: DriverOption = "auto",
+    fresh: FreshOption = False,
+    strict: StrictOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Find out by trying what tasks are worth. No model, no tokens.
+
+    \b
+    termarena prove my-task                  # one task: a folder
+    termarena prove samples --jobs 2         # all bundled tasks, two trials at once
+    termarena prove hello-world -k 10        # the reference solution ten times
+    termarena prove TASKS --out cards --json
+
+    Each task gets a folder with proof.json (everything that was tried) and card.md (one page). What was found before on
+    the same task is not tried again; an interrupted battery goes on where it stopped.
+
+    Exits 0 when every task was tried, whatever its grade, and 1 when one could not be.
+    """
+    import asyncio
+
+    from termarena.core.settings import resolve_settings
+    from termarena.proof.battery import BatteryOptions
+    from termarena.proof.proving import ProveOptions
+    from termarena.proof.proving import prove as carry_out
+
+    chosen = _tasks(tasks, strict=strict)
+    options = ProveOptions(
+        home=resolve_settings().settings.paths.home,
+        driver=driver,
+        jobs=jobs or 0,
+        is_cached=not fresh,
+        battery=BatteryOptions(attempts=attempts),
+        on_trial=_Telling().trial,
+    )
+    proven = asyncio.run(carry_out(chosen, options, out=out, on_proof=_say_proof))
+    _print(proven, json=json)
+    if any(one.proof is None for one in proven):
+        raise typer.Exit(1)
+
+
+def _tasks(names: list[str], *, strict: bool | None) -> list[Task]:
+    """Every task that is named, each once, in the order of naming. Raises what opening them raises."""
+    found: dict[str, Task] = {}
+    for name in names:
+        dataset = open_task_or_dataset(name, dataset=None, strict=strict)
+        for task in dataset.whole():
+            found.setdefault(task.provenance.path, task)
+    return list(found.values())
+
+
+class _Telling:
+    """A word on stderr now and then: how many trials a task has behind it."""
+
+    EVERY = 25
+
+    def __init__(self) -> None:
+        self._done: dict[str, int] = {}
+
+    def trial(self, task: Task, evidence: Evidence) -> None:
+        """One more is done."""
+        done = self._done[task.id] = self._done.get(task.id, 0) + 1
+        if done % self.EVERY == 0:
+            say(f"{task.id}: {done} trials, now {evidence.stage}")
+
+
+def _say_proof(proven: Proven) -> None:
+    if proven.proof is None:
+        say(f"{proven.task.id}: could not be tried: {proven.error}")
+        return
+    proof = proven.proof
+    faults = ", ".join(dict.fromkeys(fault.rule for fault in proof.faults)) or "no fault"
+    say(f"{proof.task_id}: {proof.letter}, {faults}; {proof.trials_run} of {proof.trials} trials in {proof.seconds} s")
+
+
+def _print(proven: list[Proven], *, json: bool) -> None:
+    if json:
+        print_json([_as_json(one) for one in proven])
+        return
+    rows = [
+        (one.task.id, one.proof.letter, ", ".join(dict.fromkeys(fault.rule for fault in one.proof.faults)))
+        if one.proof
+        else (one.task.id, "-", f"not tried: {one.error}")
+        for one in proven
+    ]
+    print_table(["task", "grade", "faults"], rows)
+
+
+def _as_json(proven: Proven) -> dict[str, object]:
+    if proven.proof is None:
+        return {"task_id": proven.task.id, "error": str(proven.error)}
+    return proven.proof.model_dump(mode="json", exclude={"evidence"})

@@ -1,0 +1,81 @@
+"""The proof card: one page on what a task is worth, in Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from termarena.proof.faults import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from termarena.proof.report import Proof
+
+__all__ = ["card_of"]
+
+SHOWN = 12
+
+
+def card_of(proof: Proof) -> str:
+    """The card, as Markdown."""
+    return "\n".join(_lines(proof)).rstrip() + "\n"
+
+
+def _lines(proof: Proof) -> Iterator[str]:
+    yield f"# {_plain(proof.task_id)}: {proof.letter}"
+    yield ""
+    yield f"{proof.trials} trials on the {proof.driver} driver, {proof.made_at}; battery {proof.battery}."
+    yield ""
+    yield from _faults(proof)
+    yield "| question | answer |"
+    yield "|---|---|"
+    for question, answer in _rows(proof):
+        yield f"| {question} | {_plain(answer)} |"
+    yield ""
+    yield from _details(proof)
+    yield f"Task `{proof.task_digest}`, solution `{proof.solution_digest[:16]}`."
+
+
+def _faults(proof: Proof) -> Iterator[str]:
+    if not proof.faults:
+        yield "Nothing is held against it."
+    for fault in proof.faults:
+        yield f"- **{fault.rule}**: {_plain(RULES.get(fault.rule, fault.rule))}. {_plain(fault.message)}"
+    yield ""
+
+
+def _rows(proof: Proof) -> Iterator[tuple[str, str]]:
+    if (solvable := proof.solvable) is not None:
+        low, high = solvable.flake_interval
+        share = f"{solvable.passes} of {solvable.attempts}"
+        yield "Does the reference solution pass?", f"{share}; it fails in {low:.0%} to {high:.0%} of attempts (95 %)"
+    if (trivial := proof.trivial) is not None:
+        answer = "yes" if trivial.passes else "no" if trivial.is_scored else "the tests do not say"
+        tests = (
+            f"; {len(trivial.passing_tests)} of {trivial.tests} tests pass with nothing done" if trivial.tests else ""
+        )
+        yield "Does doing nothing pass?", answer + tests
+    if (mutants := proof.discriminating) is not None:
+        score = "no mutant counts" if mutants.score is None else f"{mutants.score:.0%}"
+        counted = mutants.killed + len(mutants.survivors)
+        rest = f"{mutants.killed} of {counted} found out, {mutants.equal} came to the same"
+        yield "Are wrong solutions found out?", f"{score}: {rest}"
+
+
+def _details(proof: Proof) -> Iterator[str]:
+    if proof.trivial is not None and proof.trivial.passing_tests:
+        names = proof.trivial.passing_tests
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        yield f"Tests that pass with nothing done: {', '.join(f'`{_plain(name)}`' for name in names[:SHOWN])}{more}."
+        yield ""
+    if proof.discriminating is not None and proof.discriminating.survivors:
+        yield "Wrong solutions that pass:"
+        yield ""
+        for one in proof.discriminating.survivors[:SHOWN]:
+            yield f"- {_plain(one.what)}. No test asserts {_plain(one.missing)}."
+        yield ""
+
+
+def _plain(text: str) -> str:
+    """Without what would end a cell or begin markup; the text is a task's."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")

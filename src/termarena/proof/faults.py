@@ -1,0 +1,79 @@
+"""Faults: what the battery holds against a task, each with its evidence in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from termarena.proof.evidence import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from termarena.proof.discriminating import Discriminating
+    from termarena.proof.solvable import Solvable
+    from termarena.proof.trivial import Trivial
+
+__all__ = ["RULES", "Fault", "Letter", "letter_of", "solvable_faults", "trivial_faults", "weak_faults"]
+
+Letter = Literal["A", "B", "C", "D", "F"]
+
+RULES: Final[dict[str, str]] = {
+    "no-solution": "there is no reference solution to prove anything with",
+    "unsolvable": "the reference solution never passes",
+    "flaky": "the reference solution passes sometimes",
+    "fragile": "the reference solution fails where the machine differs in what should make no difference",
+    "trivial": "doing nothing passes",
+    "weak-tests": "wrong solutions pass",
+    "grader-broken": "the tests give no verdict on the start state",
+}
+LEAST_SCORE: Final = 0.8
+_GRAVE: Final = frozenset({"no-solution", "unsolvable", "trivial", "grader-broken"})
+
+
+class Fault(Frozen):
+    """One thing that is wrong with a task."""
+
+    rule: str
+    """One of `RULES`."""
+    message: str
+
+
+def letter_of(faults: tuple[Fault, ...], *, is_whole: bool) -> Letter:
+    """The grade: A without a fault, F where the task cannot measure anything, else lower with every kind of fault.
+
+    `is_whole`: whether every stage was done; without it nothing is better than B.
+    """
+    kinds = {fault.rule for fault in faults}
+    if kinds & _GRAVE:
+        return "F"
+    order: tuple[Letter, ...] = ("A", "B", "C", "D")
+    place = min(len(kinds) + 1, 3) if kinds else 0
+    return order[max(place, 0 if is_whole else 1)]
+
+
+def solvable_faults(found: Solvable) -> Iterator[Fault]:
+    """What stage 1 holds against the task."""
+    if found.passes == 0:
+        yield Fault(rule="unsolvable", message=f"0 of {found.attempts} attempts passed; {found.message}")
+    elif found.failed_conditions and "plain" not in found.failed_conditions:
+        conditions = ", ".join(found.failed_conditions)
+        yield Fault(rule="fragile", message=f"fails under the condition {conditions}; {found.message}")
+    elif not found.is_sound:
+        message = f"{found.passes} of {found.attempts} attempts passed; {found.message}"
+        yield Fault(rule="flaky", message=message)
+
+
+def trivial_faults(found: Trivial) -> Iterator[Fault]:
+    """What stage 2 holds against the task."""
+    if not found.is_scored:
+        yield Fault(rule="grader-broken", message="without a solution the tests leave no result")
+    elif found.passes:
+        yield Fault(rule="trivial", message=f"doing nothing earns {found.reward}")
+
+
+def weak_faults(found: Discriminating) -> Iterator[Fault]:
+    """What stage 3 holds against the task."""
+    if found.score is not None and found.score < LEAST_SCORE:
+        first = "; ".join(f"{one.what}: no test asserts {one.missing}" for one in found.survivors[:2])
+        counted = found.killed + len(found.survivors)
+        yield Fault(rule="weak-tests", message=f"{found.killed} of {counted} wrong solutions are found out; {first}")
