@@ -353,5 +353,11 @@ def _explain(found: dict[str, Any]) -> None:
         print_table(["fact", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])
     if found["trials"]:
         print_line()
-        rows = [[t["kind"], t["variant"], "holds" if t["holds"] else "broken"] for t in found["trials"]]
+        rows = [[t["kind"], t["variant"], _ended(t)] for t in found["trials"]]
         print_table(["trial", "variant", "outcome"], rows)
+
+
+def _ended(trial: dict[str, Any]) -> str:
+    if trial["is_equal"]:
+        return "same result: does not count"
+    return "holds" if trial["holds"] else "broken"

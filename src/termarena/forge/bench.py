@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.staging import StartState
     from termarena.tasks.model import Task
 
-__all__ = ["PLAIN", "Bench", "Left", "Perturbation", "Question", "probes_source"]
+__all__ = ["PLAIN", "Bench", "Graded", "Left", "Perturbation", "Question", "probes_source"]
 
 SOLUTION: Final = "/solution/solve.sh"
 SOLVE_TIMEOUT_S: Final = 120.0
@@ -66,6 +66,14 @@ class Left:
     facts: Mapping[str, Any]
     """By question, as JSON; what no probe could answer is not there."""
     memory_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """A verdict, and the changes that were judged."""
+
+    verdict: Verdict
+    changes: FileChanges
 
 
 class Bench:
@@ -137,15 +145,16 @@ class Bench:
         said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-600:]
         return done.exit_status, said, done.timed_out, time.monotonic() - began
 
-    async def grade(self, task: Task, state: StartState, script: str | None, logs: Path) -> Verdict:
+    async def grade(self, task: Task, state: StartState, script: str | None, logs: Path) -> Graded:
         """Run a script (None: nothing) and grade a fork of what it left, sealed, as a trial does."""
         async with state.start() as box:
             await self._run(box, script)
             await box.seal()
+            changes = await box.diff()
             snapshot = await box.snapshot()
             try:
                 async with self.driver.start(snapshot) as fork:
                     job = GradingJob.of(task, output=logs / "test_output.txt", logs=logs / "logs")
-                    return await self._grader.grade(fork, job, graded_in="sealed")
+                    return Graded(await self._grader.grade(fork, job, graded_in="sealed"), changes)
             finally:
                 snapshot.close()

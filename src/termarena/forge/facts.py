@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Change, FileChanges
     from termarena.sandbox.staging import StartState
 
-__all__ = ["PERTURBATIONS", "Fact", "gather", "questions_of"]
+__all__ = ["PERTURBATIONS", "Fact", "gather", "questions_of", "state_of"]
 
 GATE: Final = "test"
 MOST_PATHS: Final = 80
@@ -77,6 +77,12 @@ def questions_of(changes: FileChanges) -> tuple[Question, ...]:
     if len(asked) > MOST_PATHS:
         raise RecordingRefused(GATE, f"{len(asked)} files and folders changed; at most {MOST_PATHS} can be told apart")
     return (*(("repository", path) for path in repositories), *asked)
+
+
+def state_of(changes: FileChanges) -> dict[str, str]:
+    """What each changed path is, without noise and without the insides of repositories, where dates are kept."""
+    told = [one for one in changes.changes if not _NOISE.search(one.path) and not _REPOSITORY.match(one.path)]
+    return {one.path: f"{one.change} {one.kind} {one.mode} {one.uid} {one.digest} {one.target}" for one in told}
 
 
 def _above(path: str) -> Iterable[str]:
