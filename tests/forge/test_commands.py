@@ -67,6 +67,7 @@ def test_deep_nesting_does_not_exhaust_the_stack() -> None:
         ("sudo ls", Effect.READS),
         ("cd /tmp && ls", Effect.SHELL),
         ("X=1", Effect.SHELL),
+        ("greet() { echo hi; }", Effect.SHELL),
         ("sleep 5 &", Effect.CHANGES),
         ("echo hi > f", Effect.CHANGES),
         ("echo hi > /dev/null", Effect.READS),

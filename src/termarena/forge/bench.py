@@ -33,6 +33,11 @@ SOLUTION: Final = "/solution/solve.sh"
 SOLVE_TIMEOUT_S: Final = 120.0
 OBSERVE_TIMEOUT_S: Final = 60.0
 OBSERVED_BYTES: Final = 8 << 20
+# Errors alone: a person's own commands are seldom quoted as shellcheck likes them.
+_CHECK: Final = """
+text=$(mktemp) && cat >"$text" && bash -n "$text" || exit 1
+! command -v shellcheck >/dev/null || shellcheck --severity=error --shell=bash "$text"
+"""
 Question = tuple[Any, ...]
 """What a probe is asked: its name and its arguments."""
 
@@ -133,6 +138,16 @@ class Bench:
             facts = await self.observe(box, asked) if asked else {}
             usage = await box.usage()
         return Left(status, said, timed_out, took, changes, facts, usage.memory_peak_bytes)
+
+    async def complaint(self, state: StartState, script: str) -> str | None:
+        """What bash, or shellcheck where this machine has it, finds wrong with a script; None for nothing.
+
+        Asked in a sandbox: the text comes from a recording.
+        """
+        async with state.start() as box:
+            done = await box.exec(["sh", "-c", _CHECK], stdin=script.encode(), cwd="/", timeout_s=OBSERVE_TIMEOUT_S)
+        said = (done.stderr + done.stdout).decode("utf-8", "replace")
+        return None if done.exit_status == 0 else " ".join(said.split())[:300] or f"status {done.exit_status}"
 
     async def _run(self, box: Sandbox, script: str | None) -> tuple[int, str, bool, float]:
         if script is None:

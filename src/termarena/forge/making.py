@@ -106,6 +106,8 @@ class Making:
                 break
             draft = mended
         _check_fidelity(again, self.config)
+        if complaint := await self.bench.complaint(state, draft.solution):
+            raise RecordingRefused("reproduce", f"the solution is no sound script: {complaint}")
         return draft
 
     async def test(self) -> tuple[Fact, ...]:

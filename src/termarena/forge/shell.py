@@ -76,6 +76,8 @@ class Line:
     """Whether it holds a loop, a condition or a function."""
     has_heredoc: bool = False
     in_background: bool = False
+    functions: tuple[str, ...] = ()
+    """The functions that it defines."""
     is_pipeline: bool = False
     """Whether it is one simple command, or several joined by pipes alone, with their redirections."""
 
@@ -115,8 +117,14 @@ def parse_line(text: str) -> Line:
         is_compound=any(node.type in _COMPOUND for node in nodes),
         has_heredoc=any(node.type == "heredoc_redirect" for node in nodes),
         in_background=any(node.type == "&" for node in nodes),
+        functions=tuple(_function(node) for node in nodes if node.type == "function_definition"),
         is_pipeline=_is_pipeline(root),
     )
+
+
+def _function(node: Node) -> str:
+    name = node.child_by_field_name("name")
+    return _raw(name) if name is not None else ""
 
 
 def _is_pipeline(root: Node) -> bool:
