@@ -39,11 +39,13 @@ def replay(
     termarena replay runs/2026-11-15T10-00-00Z-oracle fix-the-build --speed 4 --idle-limit 1
     termarena replay session.cast
 
-    Asciicast versions 2 and 3. Only text, colours and movements are played: a recording cannot reach your clipboard,
+    Asciicast versions 1, 2 and 3. Only text, colours and movements are played: a recording cannot reach your clipboard,
     your window's title or your keyboard.
     """
     path = _recording(words, terminal)
     cast = _read(path)
+    for trouble in cast.trouble:
+        say(f"warning: {path}: {trouble}")
     if json:
         print_json(_facts(path, cast))
         return
@@ -74,7 +76,7 @@ def _read(path: Path) -> Cast:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError) as error:
-        hint = "give a recording of version 2 or 3, such as terminal.cast of a trial"
+        hint = "give an asciicast, such as terminal.cast of a trial"
         raise UsageError(f"{path} is not an asciicast", hint=hint) from error
 
 

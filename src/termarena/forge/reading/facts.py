@@ -18,21 +18,28 @@ if TYPE_CHECKING:
 __all__ = ["facts_of"]
 
 _SYSTEMS: Final = (
-    # What a machine prints about itself comes before what only hints at it.
-    ("debian", re.compile(r"Debian GNU/Linux(?: (\d+))?|^ID=debian$", re.MULTILINE)),
-    ("ubuntu", re.compile(r"\bUbuntu (\d\d\.\d\d)|^ID=ubuntu$", re.MULTILINE)),
-    ("fedora", re.compile(r"\bFedora(?: Linux)?(?: release)? (\d+)|\.fc(\d\d)\b|^ID=fedora$", re.MULTILINE)),
-    ("rhel", re.compile(r"\b(?:CentOS|Red Hat|Rocky|AlmaLinux)[A-Za-z ]* (\d+)|\.el(\d)\b")),
-    ("alpine", re.compile(r"\bAlpine Linux(?: v?([\d.]+))?|^fetch http\S*/alpine/v([\d.]+)/", re.MULTILINE)),
-    ("arch", re.compile(r"\bArch Linux\b|^:: Synchronizing package databases", re.MULTILINE)),
+    # What a machine prints about itself comes before what only hints at it. The words are searched for first.
+    ("debian", ("Debian GNU/Linux", "ID=debian"), r"Debian GNU/Linux(?: (\d+))?|^ID=debian$"),
+    ("ubuntu", ("Ubuntu ", "ID=ubuntu"), r"\bUbuntu (\d\d\.\d\d)|^ID=ubuntu$"),
+    ("fedora", ("Fedora", ".fc", "ID=fedora"), r"\bFedora(?: Linux)?(?: release)? (\d+)|\.fc(\d\d)\b|^ID=fedora$"),
+    (
+        "rhel",
+        ("CentOS", "Red Hat", "Rocky", "AlmaLinux", ".el"),
+        r"\b(?:CentOS|Red Hat|Rocky|AlmaLinux)[A-Za-z ]* (\d+)|\.el(\d)\b",
+    ),
+    ("alpine", ("Alpine Linux", "/alpine/v"), r"\bAlpine Linux(?: v?([\d.]+))?|^fetch http\S*/alpine/v([\d.]+)/"),
+    ("arch", ("Arch Linux", ":: Synchronizing"), r"\bArch Linux\b|^:: Synchronizing package databases"),
     (
         "macos",
-        re.compile(r"\bDarwin Kernel\b|/opt/homebrew/|/usr/local/Cellar/|\bmacOS (\d+)|^/Users/\w", re.MULTILINE),
+        ("Darwin Kernel", "/opt/homebrew/", "/usr/local/Cellar/", "macOS ", "/Users/"),
+        r"\bDarwin Kernel\b|/opt/homebrew/|/usr/local/Cellar/|\bmacOS (\d+)|^/Users/\w",
     ),
-    ("windows", re.compile(r"\bMicrosoft Windows \[|^(?:PS )?[A-Z]:\\[^\n]*>", re.MULTILINE)),
+    ("windows", ("Microsoft Windows [", ":\\"), r"\bMicrosoft Windows \[|^(?:PS )?[A-Z]:\\[^\n]*>"),
 )
+LOOKED_AT: Final = 20_000
+"""Characters from the beginning, in which the first prompts stand."""
 _IDENTITY: Final = re.compile(r"^[\[(]?([a-z_][\w.-]{0,31})@([\w.-]{1,63})\b", re.MULTILINE)
-_HOME: Final = re.compile(r"(?:/home|/Users)/[\w.-]+")
+_HOME: Final = re.compile(r"/(?:home|Users)/[\w.-]+")
 
 
 def facts_of(recording: Recording, commands: Sequence[Command], text: str) -> Facts:
@@ -40,7 +47,7 @@ def facts_of(recording: Recording, commands: Sequence[Command], text: str) -> Fa
     header_env = recording.header.get("env")
     env = header_env if isinstance(header_env, dict) else {}
     system, release = _system(text)
-    identity = _IDENTITY.search(text)
+    identity = _IDENTITY.search(text[:LOOKED_AT])
     home = _HOME.search(" ".join(command.cwd or "" for command in commands)) or _HOME.search(text)
     shell = _shell(env.get("SHELL"))
     if system is None and shell in ("powershell", "pwsh", "cmd"):
@@ -57,8 +64,9 @@ def facts_of(recording: Recording, commands: Sequence[Command], text: str) -> Fa
 
 
 def _system(text: str) -> tuple[str | None, str | None]:
-    for name, pattern in _SYSTEMS:
-        if found := pattern.search(text):
+    for name, markers, pattern in _SYSTEMS:
+        is_likely = any(marker in text for marker in markers)
+        if is_likely and (found := re.search(pattern, text, re.MULTILINE)):
             return name, next((group for group in found.groups() if group), None)
     return None, None
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["quality_of"]
 
 HIGHEST: Final = 3
+TAIL: Final = 4000
+"""Programs say at the end how it went."""
 _FAILURE: Final = re.compile(
     r"(?mi)^(?:\S+: )?(?:error|fatal|panic|traceback)\b|command not found|no such file|permission denied|: error:"
     r"|cannot (?:open|find)"
@@ -73,7 +75,7 @@ def _mended(commands: Sequence[Command]) -> int:
 def _failed(command: Command) -> bool:
     if command.exit_status is not None:
         return command.exit_status != 0
-    return _FAILURE.search(command.output) is not None
+    return _FAILURE.search(command.output[-TAIL:]) is not None
 
 
 def _signal(commands: Sequence[Command], scripts: Sequence[Script]) -> int:
@@ -83,7 +85,7 @@ def _signal(commands: Sequence[Command], scripts: Sequence[Script]) -> int:
         return 0
     last = working[-1]
     checks = {call.program for script in scripts[-4:] for call in script.calls} & _CHECKING
-    says_so = any(_SUCCESS.search(command.output) for command in working[-4:])
+    says_so = any(_SUCCESS.search(command.output[-TAIL:]) for command in working[-4:])
     return (not _failed(last)) + bool(checks) + (says_so or last.exit_status == 0)
 
 

@@ -10,8 +10,9 @@ from termarena.forge.screening.danger import dangers
 from termarena.forge.screening.effects import changes_state, is_pager
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Redaction, Screening
 from termarena.forge.screening.hosting import needs_of_call, needs_of_machine
-from termarena.forge.screening.privacy import SECRET, Redactor, find_private
+from termarena.forge.screening.privacy import SECRET, find_private
 from termarena.forge.screening.quality import quality_of
+from termarena.forge.screening.redaction import Redactor
 from termarena.forge.screening.rules import ScreenRules
 from termarena.forge.screening.shell import ShellReader
 from termarena.forge.screening.words import words

@@ -72,7 +72,7 @@ def _judged(paths: Sequence[Path], plan: ScreenPlan) -> Iterator[_Judged]:
         yield from map(judge, paths)
         return
     # A fresh interpreter for each: the parent may have threads, and a fork would copy their locks.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(judge, paths, chunksize=SHARD_FILES)
 
 
