@@ -45,8 +45,10 @@ def test_from_a_recording_to_a_run_and_back_out_of_the_world(recordings: Path, t
         report = json.loads((tmp_path / agent / "report.json").read_text())
         assert report["solved"] == solved
 
-    again = termarena("forge", "run", str(recordings), "--out", "tasks", cwd=tmp_path, env=env)
+    (tmp_path / "broken.cast").write_bytes(b"")
+    again = termarena("forge", "run", "broken.cast", str(recordings), "--out", "tasks", cwd=tmp_path, env=env)
     assert again.stderr.count("(known)") == 2
+    assert "unreadable: broken.cast" in again.stderr
 
     told = termarena("forge", "explain", "edit-a-file.cast", cwd=tmp_path, env=env)
     assert "refused at synthesize: `vim notes.txt` was worked in by hand" in told.stdout

@@ -9,7 +9,8 @@ import pytest
 from support.sessions import COMMITTING, COUNTING, SORTING, command, session
 from termarena.core.errors import RecordingRefused
 from termarena.forge.bench import Bench
-from termarena.forge.making import Making, evidence
+from termarena.forge.making import Making, MakingConfig, evidence
+from termarena.forge.screening import ScreenRules
 from termarena.sandbox.drivers import open_driver
 from termarena.tasks import load_task
 from termarena.tasks.lint import lint
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from termarena.forge.transcript import Transcript
 
+SHORT = ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
 pytestmark = pytest.mark.needs("user-namespaces")
 
 
@@ -34,7 +36,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def _make(bench: Bench, transcript: Transcript, tmp_path: Path) -> tuple[Making, Path]:
-    making = Making(transcript, bench, tmp_path / "work")
+    making = Making(transcript, bench, tmp_path / "work", MakingConfig(screen=SHORT))
     return making, await making.make(tmp_path / "out")
 
 
@@ -53,10 +55,13 @@ async def test_a_session_becomes_a_task_that_stands_its_three_trials(bench: Benc
     assert "sort -u" not in task.instruction
 
 
-async def test_an_output_becomes_an_answer_and_the_shown_file_is_given(bench: Bench, tmp_path: Path) -> None:
+async def test_an_output_becomes_an_answer_that_is_asked_for_in_words(bench: Bench, tmp_path: Path) -> None:
     making, folder = await _make(bench, COUNTING, tmp_path)
     assert [(fact.probe, fact.path, fact.value) for fact in making.facts] == [("text", "/app/answer.txt", "2\n")]
     assert (folder / "environment" / "files" / "1").read_text() == "INFO start\nERROR disk\nINFO go\nERROR net\n"
+    told = (folder / "instruction.md").read_text()
+    assert "holds the number of lines of `app.log` that contain `ERROR`" in told
+    assert "```" not in told
 
 
 @pytest.mark.needs("git")
@@ -66,7 +71,9 @@ async def test_a_repository_is_asked_as_a_whole(bench: Bench, tmp_path: Path) ->
     assert found["git_branch"] == "main"
     assert found["git_subjects"] == ["first commit"]
     assert found["git_files"] == {"README.md": "hello\n"}
-    assert evidence(making)["mutation_score"] == 1.0
+    told = evidence(making)
+    assert told["mutation_score"] == 1.0
+    assert told["steps"][3]["reason"] == "failed with status 1 and leaves nothing that stays"
 
 
 async def test_what_differs_from_run_to_run_is_no_fact(bench: Bench, tmp_path: Path) -> None:
@@ -90,8 +97,9 @@ async def test_what_differs_from_run_to_run_is_no_fact(bench: Bench, tmp_path: P
         (session("Gone", command("cp /srv/data.csv .", "", 0), "echo x > y"), "reproduce", "cp /srv/data.csv"),
         (session("Only the time", "date +%s > now.txt"), "test", "nothing that it leaves"),
         (session("No such program", "frobnicate-7 > x"), "reproduce", "frobnicate-7"),
+        (session("Dangerous", "touch a", "rm -rf /", "touch b"), "screen", "removes /"),
     ],
-    ids=["missing input", "only noise", "unknown program"],
+    ids=["missing input", "only noise", "unknown program", "dangerous"],
 )
 async def test_refused_at_its_gate(
     bench: Bench, tmp_path: Path, transcript: Transcript, gate: str, reason: str
@@ -101,3 +109,9 @@ async def test_refused_at_its_gate(
     assert refused.value.gate == gate
     assert reason in refused.value.reason
     assert not (tmp_path / "out").exists()
+
+
+async def test_a_result_of_what_is_gone_at_the_end_is_shown(bench: Bench, tmp_path: Path) -> None:
+    gone = session("Gone", "printf 'b\\na\\n' > f.txt", "sort f.txt > out.txt", "echo c >> f.txt")
+    _, folder = await _make(bench, gone, tmp_path)
+    assert "`/app/out.txt` is a text file that holds exactly this:" in (folder / "instruction.md").read_text()

@@ -1,78 +1,63 @@
-"""Command lines taken apart, and what they do to the world."""
+"""Commands taken apart: programs, resolved words, what feeds them, where they write."""
 
 from __future__ import annotations
 
 import pytest
 
-from termarena.forge.effects import Effect, effect_of
-from termarena.forge.shell import parse_line
+from termarena.forge.screening.shell import UNKNOWN, ShellReader
 
 
-def test_words_lose_their_quotes_and_nothing_else() -> None:
-    line = parse_line("""echo "a b" 'c $d' e\\ f $g "h $i" > 'out file.txt' 2>/dev/null""")
-    assert line.simples[0].words == ("echo", "a b", "c $d", "e f", "$g", '"h $i"')
-    assert line.simples[0].is_literal is False
-    assert line.written == ("out file.txt",)
-
-
-def test_a_pipeline_has_all_its_commands() -> None:
-    line = parse_line("FOO=1 make -j2 2>&1 | tee build.log && echo done")
-    assert [simple.name for simple in line.simples] == ["make", "tee", "echo"]
-    assert line.simples[0].assignments == ("FOO=1",)
-
-
-def test_a_here_document_belongs_to_its_command() -> None:
-    line = parse_line("cat > a.txt <<'EOF'\nrm -rf /\nEOF")
-    assert [simple.name for simple in line.simples] == ["cat"]
-    assert line.written == ("a.txt",)
-    assert line.has_heredoc
-    assert line.is_sound
-
-
-@pytest.mark.parametrize("text", ["if [", "echo 'open", "\0", "x" * 300_000, "((((((", ""])
-def test_what_is_no_command_is_told_and_nothing_breaks(text: str) -> None:
-    assert parse_line(text).is_sound is (text == "")
-
-
-def test_deep_nesting_does_not_exhaust_the_stack() -> None:
-    parse_line("$(" * 5000 + "ls" + ")" * 5000)
+def _words(text: str) -> list[tuple[str, ...]]:
+    return [call.words for call in ShellReader().read(text).calls]
 
 
 @pytest.mark.parametrize(
-    ("text", "effect"),
+    ("text", "words"),
     [
-        ("clear", Effect.NOTHING),
-        ("ls -la | grep foo", Effect.READS),
-        ("git branch", Effect.READS),
-        ("git branch topic", Effect.CHANGES),
-        ("git config --global user.name", Effect.READS),
-        ("git config user.name Anna", Effect.CHANGES),
-        ("git clone https://example.com/a.git", Effect.REACHES),
-        ("git clone ../other here", Effect.CHANGES),
-        ("sed 's/a/b/' f", Effect.READS),
-        ("sed -i 's/a/b/' f", Effect.CHANGES),
-        ("awk '{print $1 > \"out\"}' f", Effect.CHANGES),
-        ("find . -name '*.o' -delete", Effect.CHANGES),
-        ("find . -name '*.o'", Effect.READS),
-        ("tar tzf a.tgz", Effect.READS),
-        ("tar xzf a.tgz", Effect.CHANGES),
-        ("sqlite3 a.db 'select 1'", Effect.READS),
-        ("sqlite3 a.db 'insert into t values (1)'", Effect.CHANGES),
-        ("curl -s http://localhost:8000/x", Effect.READS),
-        ("curl -s http://127.0.0.1:8000/x -o page", Effect.CHANGES),
-        ("curl https://example.com", Effect.REACHES),
-        ("pip install requests", Effect.REACHES),
-        ("pip --version", Effect.READS),
-        ("sudo -u root chown bob f", Effect.CHANGES),
-        ("sudo ls", Effect.READS),
-        ("cd /tmp && ls", Effect.SHELL),
-        ("X=1", Effect.SHELL),
-        ("sleep 5 &", Effect.CHANGES),
-        ("echo hi > f", Effect.CHANGES),
-        ("echo hi > /dev/null", Effect.READS),
-        ("vim f", Effect.TALKS),
-        ("frobnicate", Effect.CHANGES),
+        ("rm -rf /", [("rm", "-rf", "/")]),
+        ("rm -rf \"/\"'etc'", [("rm", "-rf", "/etc")]),
+        ("X=/; rm -rf $X", [("rm", "-rf", "/")]),
+        ("X='a b'; rm $X", [("rm", "a", "b")]),
+        ('X="a b"; rm "$X"', [("rm", "a b")]),
+        ("rm -r ${HOME}/x", [("rm", "-r", "~/x")]),
+        ("rm -r $NOBODY_SET_THIS/x", [("rm", "-r", f"{UNKNOWN}/x")]),
+        ("sudo -u root env A=1 nice -n 5 rm x", [("rm", "x")]),
+        ("for f in /a /b; do rm $f; done", [("rm", "/a", "/b")]),
+        ("sh -c 'rm -r /'", [("sh", "-c", "rm -r /"), ("rm", "-r", "/")]),
+        ("eval rm -r /", [("eval", "rm", "-r", "/"), ("rm", "-r", "/")]),
+        ("bash <<'EOF'\nrm x\nEOF", [("bash",), ("rm", "x")]),
+        ("cat > f <<'EOF'\nrm -rf /\nEOF", [("cat",)]),
+        ("echo $(rm x)", [("rm", "x"), ("echo", UNKNOWN)]),
+        ("if true; then rm x; fi", [("true",), ("rm", "x")]),
+        ("f() { rm x; }", [("rm", "x")]),
+        ("rm\\ x; echo \\$HOME", [("rm x",), ("echo", "$HOME")]),
+        ("find . | xargs -n 1 rm", [("find", "."), ("rm",)]),
+        ("# rm -rf /", []),
     ],
 )
-def test_effects(text: str, effect: Effect) -> None:
-    assert effect_of(parse_line(text)) is effect
+def test_words(text: str, words: list[tuple[str, ...]]) -> None:
+    assert _words(text) == words
+
+
+def test_variables_last_for_a_session() -> None:
+    reader = ShellReader()
+    reader.read("export TARGET=/etc")
+    assert reader.read("rm -r $TARGET").calls[0].words == ("rm", "-r", "/etc")
+
+
+def test_what_feeds_a_program_and_where_it_writes() -> None:
+    (_, shell) = ShellReader().read("curl -s x | sudo bash -s > log 2>&1").calls
+    assert (shell.program, shell.writes, shell.wrappers) == ("bash", ("log",), ("sudo",))
+    assert [feeder.program for feeder in shell.fed_by] == ["curl"]
+    (_, other) = ShellReader().read("bash <(wget -qO- x)").calls
+    assert [feeder.program for feeder in other.fed_by] == ["wget"]
+
+
+def test_what_the_grammar_does_not_cover_is_told() -> None:
+    assert not ShellReader().read("if then fi ((").is_whole
+    assert ShellReader().read("ls -l | wc").is_whole
+
+
+def test_a_script_in_a_script_has_an_end() -> None:
+    text = "eval " * 50 + "ls"
+    assert ShellReader().read(text).calls

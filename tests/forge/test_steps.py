@@ -29,17 +29,18 @@ def test_what_a_session_only_prints_goes_to_a_file_and_what_it_shows_is_given() 
     ]
 
 
-def test_failed_commands_and_looks_are_left_out_and_the_folder_is_kept() -> None:
-    draft = synthesize(COMMITTING)
-    assert draft.solution.splitlines()[3:] == [
-        "mkdir proj && cd proj",
-        "git init -q",
-        "echo hello > README.md",
-        "git add README.md",
-        "git commit -qm 'first commit'",
-    ]
+def test_commands_that_were_not_there_and_looks_are_left_out_and_the_folder_is_kept() -> None:
+    draft = synthesize(
+        session("Look", "cd sub", command("gti add x", "gti: not found", 127), "touch a", command("ls", "a"))
+    )
+    assert draft.solution.splitlines()[3:] == ["cd sub", "touch a"]
     dropped = [step for step in draft.steps if step.role is Role.DROPPED]
-    assert [(step.text, step.reason) for step in dropped] == [("git comit -m x", "failed with status 1")]
+    assert [(step.text, step.reason) for step in dropped] == [("gti add x", "failed with status 127")]
+
+
+def test_a_command_that_failed_may_have_left_something_and_does_not_stop_the_script() -> None:
+    draft = synthesize(session("Conflict", "git init", command("git merge blue", "CONFLICT", 1), "git add a"))
+    assert draft.solution.splitlines()[3:] == ["git init", "{", "git merge blue", "} || true", "git add a"]
 
 
 def test_paths_of_the_recorded_machine_become_the_tasks() -> None:
@@ -60,6 +61,18 @@ def test_lines_typed_into_a_program_become_its_input() -> None:
     typed = command("create table t(a);").model_copy(update={"shell": False})
     draft = synthesize(session("Database", "sqlite3 a.db", typed))
     assert "sqlite3 a.db <<'INPUT'\ncreate table t(a);\nINPUT" in draft.solution
+
+
+def test_lines_that_only_the_output_shows_become_input_too() -> None:
+    shown = command("python3 -q", ">>> open('a', 'w').write('x')\n1\n>>> exit()\n")
+    draft = synthesize(session("Interpreter", shown))
+    assert "python3 -q <<'INPUT'\nopen('a', 'w').write('x')\nINPUT" in draft.solution
+    assert draft.steps[0].output == "1"
+
+
+def test_an_interpreter_without_lines_is_not_waited_for() -> None:
+    draft = synthesize(session("Interpreter", command("python3", ""), "touch a"))
+    assert draft.steps[0].reason == "waits for lines that the recording does not show"
 
 
 @pytest.mark.parametrize(

@@ -51,4 +51,4 @@ COMMITTING = session(
     "git commit -qm 'first commit'",
     command("git log --oneline", "1234567 first commit\n"),
 )
-EDITING = session("Edit a file", "vim notes.txt", command("cat notes.txt", "hello\n"))
+EDITING = session("Edit a file", "mkdir desk", "cd desk", "vim notes.txt", command("cat notes.txt", "hello\n"))

@@ -129,7 +129,7 @@ def run(
     from termarena.forge.intake import transcripts_in
 
     make_folder(forge)
-    transcripts = list(transcripts_in(paths))
+    transcripts = list(transcripts_in(paths, lambda path, error: say(f"unreadable: {path}: {error}")))
     outcomes: list[Outcome] = []
     with progress("recordings", total=len(transcripts)) as bar:
 
@@ -342,11 +342,22 @@ def _explain(found: dict[str, Any]) -> None:
         [step["number"], step["role"], step.get("status"), step.get("likeness"), step["command"][:80], step["reason"]]
         for step in found["steps"]
     ]
-    print_table([*columns, "command", "why"], rows)
+    for finding in found["screening"]:
+        print_line(
+            f"screen: {finding['gate']}: {finding['reason']}{' (refused)' if finding['effect'] == 'drop' else ''}"
+        )
+    if rows:
+        print_table([*columns, "command", "why"], rows)
     if found["facts"]:
         print_line()
         print_table(["fact", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])
     if found["trials"]:
         print_line()
-        rows = [[t["kind"], t["variant"], "holds" if t["holds"] else "broken"] for t in found["trials"]]
+        rows = [[t["kind"], t["variant"], _ended(t)] for t in found["trials"]]
         print_table(["trial", "variant", "outcome"], rows)
+
+
+def _ended(trial: dict[str, Any]) -> str:
+    if trial["is_equal"]:
+        return "same result: does not count"
+    return "holds" if trial["holds"] else "broken"

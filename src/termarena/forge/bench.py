@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from termarena.sandbox.staging import StartState
     from termarena.tasks.model import Task
 
-__all__ = ["PLAIN", "Bench", "Left", "Perturbation", "Question", "probes_source"]
+__all__ = ["PLAIN", "Bench", "Graded", "Left", "Perturbation", "Question", "probes_source"]
 
 SOLUTION: Final = "/solution/solve.sh"
 SOLVE_TIMEOUT_S: Final = 120.0
 OBSERVE_TIMEOUT_S: Final = 60.0
 OBSERVED_BYTES: Final = 8 << 20
+# Errors alone: a person's own commands are seldom quoted as shellcheck likes them.
+_CHECK: Final = """
+text=$(mktemp) && cat >"$text" && bash -n "$text" || exit 1
+! command -v shellcheck >/dev/null || shellcheck --severity=error --shell=bash "$text"
+"""
 Question = tuple[Any, ...]
 """What a probe is asked: its name and its arguments."""
 
@@ -66,6 +71,14 @@ class Left:
     facts: Mapping[str, Any]
     """By question, as JSON; what no probe could answer is not there."""
     memory_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """A verdict, and the changes that were judged."""
+
+    verdict: Verdict
+    changes: FileChanges
 
 
 class Bench:
@@ -126,6 +139,16 @@ class Bench:
             usage = await box.usage()
         return Left(status, said, timed_out, took, changes, facts, usage.memory_peak_bytes)
 
+    async def complaint(self, state: StartState, script: str) -> str | None:
+        """What bash, or shellcheck where this machine has it, finds wrong with a script; None for nothing.
+
+        Asked in a sandbox: the text comes from a recording.
+        """
+        async with state.start() as box:
+            done = await box.exec(["sh", "-c", _CHECK], stdin=script.encode(), cwd="/", timeout_s=OBSERVE_TIMEOUT_S)
+        said = (done.stderr + done.stdout).decode("utf-8", "replace")
+        return None if done.exit_status == 0 else " ".join(said.split())[:300] or f"status {done.exit_status}"
+
     async def _run(self, box: Sandbox, script: str | None) -> tuple[int, str, bool, float]:
         if script is None:
             return 0, "", False, 0.0
@@ -137,15 +160,16 @@ class Bench:
         said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-600:]
         return done.exit_status, said, done.timed_out, time.monotonic() - began
 
-    async def grade(self, task: Task, state: StartState, script: str | None, logs: Path) -> Verdict:
+    async def grade(self, task: Task, state: StartState, script: str | None, logs: Path) -> Graded:
         """Run a script (None: nothing) and grade a fork of what it left, sealed, as a trial does."""
         async with state.start() as box:
             await self._run(box, script)
             await box.seal()
+            changes = await box.diff()
             snapshot = await box.snapshot()
             try:
                 async with self.driver.start(snapshot) as fork:
                     job = GradingJob.of(task, output=logs / "test_output.txt", logs=logs / "logs")
-                    return await self._grader.grade(fork, job, graded_in="sealed")
+                    return Graded(await self._grader.grade(fork, job, graded_in="sealed"), changes)
             finally:
                 snapshot.close()

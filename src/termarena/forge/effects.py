@@ -68,6 +68,8 @@ _ORDER: Final = (Effect.NOTHING, Effect.READS, Effect.SHELL, Effect.CHANGES, Eff
 def effect_of(line: Line) -> Effect:
     """The strongest effect of its parts; a redirection to a file is a change, whoever is redirected."""
     found = [_effect(bare_words(simple)) for simple in line.simples] or [Effect.NOTHING]
+    if line.functions:
+        found.append(Effect.SHELL)
     if line.written or line.in_background or not line.is_sound:
         found.append(Effect.CHANGES)
     return max(found, key=_ORDER.index)

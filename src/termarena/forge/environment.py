@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from termarena.forge.steps import Step
 
-__all__ = ["InputFile", "commands_of", "inputs_shown"]
+__all__ = ["InputFile", "Installed", "commands_of", "inputs_shown", "installed_by"]
 
 LONGEST_INPUT: Final = 64 << 10
+HEAD_LINES: Final = 10
+"""What `head` and `tail` show; of a file with fewer lines, all."""
 _BUILTINS: Final = frozenset(
     """
     cd pushd popd export declare typeset local readonly unset alias unalias set shopt umask source . hash trap eval echo
@@ -41,9 +43,31 @@ def commands_of(steps: Iterable[Step]) -> tuple[str, ...]:
     kept = [step for step in steps if step.role in (Role.SOLVE, Role.ANSWER, Role.INPUT)]
     words = [bare_words(simple) for step in kept for simple in step.line.simples]
     named = {one[0] for one in words if one and "/" not in one[0]}
-    defined = {name for step in kept for name in re.findall(r"(?m)^\s*(?:function\s+)?(\w+)\s*\(\)", step.text)}
+    defined = {name for step in kept for name in step.line.functions}
     found = {name for name in named if _PROGRAM.fullmatch(name) and name not in _BUILTINS | defined}
     return tuple(sorted(found | {"bash", "python3"}))
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """Packages that a session installed itself: part of the image, not of the solution."""
+
+    debian: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+
+
+def installed_by(steps: Iterable[Step]) -> Installed:
+    """What `apt-get install` and `pip install` of a session brought."""
+    debian: set[str] = set()
+    python: set[str] = set()
+    calls = [bare_words(simple) for step in steps if step.effect is Effect.REACHES for simple in step.line.simples]
+    for words in calls:
+        names = [word for word in words[2:] if _PROGRAM.fullmatch(word.partition("==")[0])]
+        if words[:1] and words[0] in ("apt", "apt-get", "aptitude") and "install" in words:
+            debian.update(name for name in names if name != "install")
+        elif words[:2] in (("pip", "install"), ("pip3", "install")):
+            python.update(names)
+    return Installed(tuple(sorted(debian)), tuple(sorted(python)))
 
 
 def inputs_shown(steps: Sequence[Step]) -> tuple[InputFile, ...]:
@@ -66,7 +90,10 @@ def _shown_file(step: Step) -> str | None:
     if not step.line.is_plain or step.exit_status not in (0, None) or not step.output.strip():
         return None
     words = step.line.simples[0].words
-    if len(words) != 2 or words[0] != "cat" or words[1].startswith("-"):  # noqa: PLR2004 - the program and one file
+    if len(words) != 2 or words[1].startswith("-"):  # noqa: PLR2004 - the program and one file
+        return None
+    is_whole = words[0] == "cat" or (words[0] in ("head", "tail") and step.output.count("\n") < HEAD_LINES)
+    if not is_whole:
         return None
     if "No such file" in step.output or len(step.output) > LONGEST_INPUT:
         return None

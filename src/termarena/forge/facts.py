@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Change, FileChanges
     from termarena.sandbox.staging import StartState
 
-__all__ = ["PERTURBATIONS", "Fact", "gather", "questions_of"]
+__all__ = ["PERTURBATIONS", "Fact", "gather", "questions_of", "state_of"]
 
 GATE: Final = "test"
 MOST_PATHS: Final = 80
@@ -77,6 +77,12 @@ def questions_of(changes: FileChanges) -> tuple[Question, ...]:
     if len(asked) > MOST_PATHS:
         raise RecordingRefused(GATE, f"{len(asked)} files and folders changed; at most {MOST_PATHS} can be told apart")
     return (*(("repository", path) for path in repositories), *asked)
+
+
+def state_of(changes: FileChanges) -> dict[str, str]:
+    """What each changed path is, without noise and without the insides of repositories, where dates are kept."""
+    told = [one for one in changes.changes if not _NOISE.search(one.path) and not _REPOSITORY.match(one.path)]
+    return {one.path: f"{one.change} {one.kind} {one.mode} {one.uid} {one.digest} {one.target}" for one in told}
 
 
 def _above(path: str) -> Iterable[str]:
@@ -138,6 +144,8 @@ async def gather(bench: Bench, state: StartState, draft: Draft) -> tuple[Fact, .
     runs = [await bench.solve(state, draft.solution, asked, how) for how in PERTURBATIONS]
     before = await bench.solve(state, None, tuple(tuple(json.loads(key)) for key in runs[0].facts))
     kept = [_fact(key, value) for key, value in runs[0].facts.items() if _is_steady(key, value, runs, before.facts)]
+    programs = {fact.path for fact in kept if fact.probe == "is_program"}
+    kept = [fact for fact in kept if fact.probe != "mode" or fact.path not in programs]
     if not kept:
         raise RecordingRefused(GATE, "nothing that it leaves is the same in every run and new")
     return tuple(kept[:MOST_FACTS])

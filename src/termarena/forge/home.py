@@ -25,6 +25,12 @@ _TEXT: Final = """\
 least_fidelity = {least_fidelity}
 # Tests that tell fewer partial solutions from the whole one are refused.
 least_mutation_score = {least_mutation_score}
+
+# What may be made at all; the other thresholds of screening can stand here too.
+[screen]
+least_commands = {least_commands}
+least_state_changes = {least_state_changes}
+least_quality = {least_quality}
 """
 
 
@@ -33,7 +39,9 @@ def init(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / SETTINGS
     if not path.exists():
-        write_atomically(path, _TEXT.format(**MakingConfig().model_dump()).encode())
+        config = MakingConfig()
+        values = {**config.model_dump(), **config.screen.model_dump()}
+        write_atomically(path, _TEXT.format(**values).encode())
     return path
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from termarena.core.errors import TaskFormatError
+from termarena.core.errors import RecordingError, TaskFormatError
 from termarena.forge.finding import find_recordings
 from termarena.forge.reading import read
 from termarena.forge.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 __all__ = ["TRANSCRIPTS", "transcripts_in"]
@@ -23,13 +23,24 @@ file is named, not found in a folder."""
 LONGEST_FILE: Final = 256 << 20
 
 
-def transcripts_in(paths: Iterable[Path]) -> Iterator[Transcript]:
-    """The recordings in files and folders, read. Raises `NotFound`, `RecordingError`, `TaskFormatError`, `OSError`."""
+def transcripts_in(
+    paths: Iterable[Path], on_unreadable: Callable[[Path, RecordingError], None] | None = None
+) -> Iterator[Transcript]:
+    """The recordings in files and folders, read; `on_unreadable` is told of a file that is none, and the others go on.
+
+    Raises `NotFound`, `TaskFormatError`, `OSError`; without `on_unreadable` also `RecordingError`.
+    """
     for path in paths:
         if path.name.endswith(TRANSCRIPTS):
             yield from _saved(path)
-        else:
-            yield from map(read, find_recordings([path]))
+            continue
+        for file in find_recordings([path]):
+            try:
+                yield read(file)
+            except RecordingError as error:
+                if on_unreadable is None:
+                    raise
+                on_unreadable(file, error)
 
 
 def _saved(file: Path) -> Iterator[Transcript]:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
+from termarena.forge.describing import descriptions
 from termarena.forge.draft import synthesize
 from termarena.forge.facts import gather
 from termarena.forge.replay import amended, replay
+from termarena.forge.screening import ScreenRules, screen
 from termarena.forge.script import solution_script
-from termarena.forge.steps import Role, files_of, resolve
+from termarena.forge.steps import NOT_STARTED, Role, files_of, resolve
 from termarena.forge.taskfiles import write_environment, write_task
-from termarena.forge.telling import instruction
+from termarena.forge.telling import Known, instruction
 from termarena.forge.testing import files_of_tests
 from termarena.forge.trials import prove
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from termarena.forge.draft import Draft
     from termarena.forge.facts import Fact
     from termarena.forge.replay import Replay, Replayed
+    from termarena.forge.screening import Screening
     from termarena.forge.steps import Step
     from termarena.forge.transcript import Transcript
     from termarena.forge.trials import Proof
@@ -49,6 +52,8 @@ class MakingConfig(BaseModel):
     """A replay that is less like its recording than this is refused."""
     least_mutation_score: float = Field(0.8, ge=0, le=1)
     """Tests that tell fewer partial solutions from the whole one are refused."""
+    screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
+    """What may be made at all. Sessions that only print are wanted here: their results go to files."""
 
 
 @dataclass(slots=True)
@@ -60,6 +65,7 @@ class Making:
     workspace: Path
     """A folder for what is in the making; its maker removes it."""
     config: MakingConfig = field(default_factory=MakingConfig)
+    screening: Screening | None = None
     draft: Draft | None = None
     state: StartState | None = None
     replay: Replay | None = None
@@ -76,14 +82,21 @@ class Making:
         await asyncio.to_thread(_put, folder, out / self.draft.id)
         return out / self.draft.id
 
+    def screen(self) -> Transcript:
+        """Stage 3: the transcript without what is private. Raises `RecordingRefused` where it may not be used."""
+        self.screening = screen(self.transcript, self.config.screen)
+        if not self.screening.kept or self.screening.transcript is None:
+            raise RecordingRefused("screen", "; ".join(self.screening.reasons[:3]) or "it may not be passed on")
+        return self.screening.transcript
+
     def synthesize(self) -> Draft:
         """Stage 4: the draft."""
-        self.draft = synthesize(self.transcript)
+        self.draft = synthesize(self.screen())
         return self.draft
 
     async def reproduce(self) -> Draft:
         """Stage 5: the start state, and the session again on it; what the replay shows mends the draft, a few times."""
-        draft = self.synthesize()
+        draft = await asyncio.to_thread(self.synthesize)
         for attempt in range(REPAIRS):
             state = await _built(self.bench, draft, self.workspace / f"draft-{attempt}")
             again = await replay(state, draft)
@@ -93,6 +106,8 @@ class Making:
                 break
             draft = mended
         _check_fidelity(again, self.config)
+        if complaint := await self.bench.complaint(state, draft.solution):
+            raise RecordingRefused("reproduce", f"the solution is no sound script: {complaint}")
         return draft
 
     async def test(self) -> tuple[Fact, ...]:
@@ -112,7 +127,8 @@ class Making:
         folder = self.workspace / draft.id
         left = await self.bench.solve(state, draft.solution, ())
         measured = {"took_s": left.duration_s, "memory_bytes": left.memory_peak_bytes}
-        text = instruction(draft, facts, _givens(draft))
+        words = await descriptions(self.bench, state, draft, facts)
+        text = instruction(draft, facts, Known(_givens(draft), words))
         tests = files_of_tests(draft, facts)
         await asyncio.to_thread(write_task, draft, folder, instruction=text, tests=tests, measured=measured)
         self.proof = await prove(self.bench, folder, draft, facts, logs=self.workspace / "trials")
@@ -146,10 +162,9 @@ async def _built(bench: Bench, draft: Draft, folder: Path) -> StartState:
 
 def _mended(draft: Draft, again: Replay) -> Draft:
     """The draft with the statuses that only a replay could tell, and what follows from them."""
-    known = {step.number for step in draft.steps if step.exit_status is not None}
     steps = tuple(
         step.cast_as(Role.DROPPED, f"fails with status {step.exit_status}")
-        if step.role is Role.SOLVE and step.exit_status and step.number not in known
+        if step.role is Role.SOLVE and step.exit_status in NOT_STARTED
         else step
         for step in amended(draft.steps, again)
     )
@@ -157,6 +172,13 @@ def _mended(draft: Draft, again: Replay) -> Draft:
 
 
 def _check_fidelity(again: Replay, config: MakingConfig) -> None:
+    for step in again.steps:
+        if step.recorded_status == 0 and step.exit_status != 0 and step.changes:
+            said = " ".join(step.output.split())[-120:]
+            problem = (
+                f"`{step.text[:60]}` succeeded in the recording and ends with status {step.exit_status} here: {said}"
+            )
+            raise RecordingRefused("reproduce", problem)
     worst = again.worst
     if again.fidelity < config.least_fidelity:
         shown = f"; least like it: `{worst.text[:60]}` (status {worst.exit_status})" if worst else ""
@@ -181,9 +203,13 @@ async def _pruned(bench: Bench, state: StartState, draft: Draft, facts: tuple[Fa
 
 
 def _without(draft: Draft, number: int) -> Draft:
-    reason = "leaves nothing that stays"
-    steps = tuple(step.cast_as(Role.DROPPED, reason) if step.number == number else step for step in draft.steps)
+    steps = tuple(_dropped(step) if step.number == number else step for step in draft.steps)
     return replace(draft, steps=steps)
+
+
+def _dropped(step: Step) -> Step:
+    failed = f"failed with status {step.exit_status} and " if step.exit_status else ""
+    return step.cast_as(Role.DROPPED, f"{failed}leaves nothing that stays")
 
 
 def _givens(draft: Draft) -> list[str]:
@@ -218,6 +244,7 @@ def evidence(making: Making) -> dict[str, Any]:
     return {
         "recording": {"source": making.transcript.source, "digest": making.transcript.digest},
         "title": making.transcript.title,
+        "screening": [one.model_dump(mode="json") for one in making.screening.findings] if making.screening else [],
         "task_id": draft.id if draft else None,
         "steps": [_told(step, likenesses.get(step.number)) for step in draft.steps] if draft else [],
         "fidelity": round(again.fidelity, 4) if again else None,

@@ -39,6 +39,8 @@ class Replayed:
     """Of the outputs, from 0 to 1; 0 where one of the two failed and the other did not."""
     output: str
     """The end of it."""
+    changes: bool = False
+    """Whether it is a step of the solution that changes something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,11 @@ async def _again(terminal: Terminal, step: Step) -> Replayed:
         return replace(_unlike(step), output=result.text[-SHOWN:])
     agrees = step.exit_status is None or bool(step.exit_status) == bool(result.exit_status)
     score = likeness(step.output, result.text) if agrees else 0.0
-    return Replayed(step.number, step.text, result.exit_status, step.exit_status, score, result.text[-SHOWN:])
+    return replace(_unlike(step), exit_status=result.exit_status, likeness=score, output=result.text[-SHOWN:])
 
 
 def _unlike(step: Step) -> Replayed:
-    return Replayed(step.number, step.text, None, step.exit_status, 0.0, "")
+    return Replayed(step.number, step.text, None, step.exit_status, 0.0, "", changes=step.changes)
 
 
 def amended(steps: Sequence[Step], again: Replay) -> tuple[Step, ...]:

@@ -22,6 +22,7 @@ _LITERALS: Final = frozenset({"word", "number", "raw_string", "string_content", 
 _DYNAMIC: Final = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
 )
+_PIPED: Final = frozenset({"command", "pipeline", "redirected_statement"})
 _COMPOUND: Final = frozenset(
     {
         "if_statement",
@@ -75,6 +76,10 @@ class Line:
     """Whether it holds a loop, a condition or a function."""
     has_heredoc: bool = False
     in_background: bool = False
+    functions: tuple[str, ...] = ()
+    """The functions that it defines."""
+    is_pipeline: bool = False
+    """Whether it is one simple command, or several joined by pipes alone, with their redirections."""
 
     @property
     def is_plain(self) -> bool:
@@ -112,7 +117,21 @@ def parse_line(text: str) -> Line:
         is_compound=any(node.type in _COMPOUND for node in nodes),
         has_heredoc=any(node.type == "heredoc_redirect" for node in nodes),
         in_background=any(node.type == "&" for node in nodes),
+        functions=tuple(_function(node) for node in nodes if node.type == "function_definition"),
+        is_pipeline=_is_pipeline(root),
     )
+
+
+def _function(node: Node) -> str:
+    name = node.child_by_field_name("name")
+    return _raw(name) if name is not None else ""
+
+
+def _is_pipeline(root: Node) -> bool:
+    statements = [child for child in root.children if child.is_named and child.type != "comment"]
+    inner = list(_walk(root))
+    joined = any(node.type in ("list", "subshell", "compound_statement", "command_substitution") for node in inner)
+    return len(statements) == 1 and statements[0].type in _PIPED and not joined
 
 
 def _walk(root: Node) -> Iterator[Node]:

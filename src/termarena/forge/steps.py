@@ -6,6 +6,7 @@ import posixpath
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
     from termarena.forge.shell import Line
     from termarena.forge.transcript import Command
 
-__all__ = ["Role", "Step", "capture_answers", "promote_inputs", "resolve", "steps_of"]
+__all__ = ["NOT_STARTED", "Role", "Step", "capture_answers", "promote_inputs", "resolve", "steps_of"]
 
 GATE: Final = "synthesize"
 MOST_ANSWERS: Final = 3
+NOT_STARTED: Final = (126, 127)
+"""The statuses of a program that is not there or cannot be run. Any other failure may have left something."""
 _SUDO: Final = re.compile(r"(?<![\w/-])(?:sudo|doas)\s+(?:-[EHnSk]\s+|-u\s+root\s+)*(?=[\w./$\"'])")
 _ERROR: Final = re.compile(
     r"command not found|No such file or directory|Permission denied|[Ss]yntax error|^usage: ", re.M
 )
-# They end with a status other than 0 and have changed something all the same.
-_FAILS_USEFULLY: Final = frozenset({"merge", "rebase", "cherry-pick", "pull", "revert", "stash", "am", "apply"})
 _SHOWING: Final = """
 ls ll la cat pwd echo head tail tree date whoami id which type file stat printf sleep wait man help env printenv
 hostname uname ps df du history bat
@@ -97,33 +98,40 @@ def steps_of(commands: Sequence[Command], places: Places) -> tuple[Step, ...]:
 
 
 def _folded(commands: Sequence[Command]) -> Iterable[Command]:
-    """Lines typed into another program become its here-document."""
+    """Lines typed into another program become its here-document, and what they printed its output."""
     waiting: Command | None = None
-    typed: list[str] = []
+    typed: list[Command] = []
     for command in commands:
-        if command.shell:
-            if waiting is not None:
-                yield _with_input(waiting, typed)
-            waiting, typed = command, []
-        elif waiting is None:
+        if not command.shell and waiting is None:
             raise RecordingRefused(GATE, "the recording begins inside another program than a shell")
-        else:
-            typed.append(command.text)
+        if not command.shell:
+            typed.append(command)
+            continue
+        if waiting is not None:
+            yield _with_input(waiting, typed)
+        waiting, typed = command, []
     if waiting is not None:
         yield _with_input(waiting, typed)
 
 
-_TALKATIVE: Final = frozenset({"sqlite3", "python3", "python", "bc", "psql", "node", "ed", "ftp", "cat"})
+_TALKATIVE: Final = frozenset({"sqlite3", "python3", "python", "bc", "psql", "node", "ed", "bash", "sh", "cat"})
+_GOODBYES: Final = frozenset({".quit", ".exit", "exit()", "quit()", "quit", "exit", ".q"})
+_PROMPTED: Final = re.compile(r"^(?:>>>|\.\.\.) ?(.*)$", re.MULTILINE)
 
 
-def _with_input(command: Command, typed: list[str]) -> Command:
-    if not typed:
+def _with_input(command: Command, typed: list[Command]) -> Command:
+    shown = "".join(one.output for one in typed)
+    lines = [one.text for one in typed]
+    if not typed and _PROMPTED.match(command.output):
+        lines = _PROMPTED.findall(command.output)
+        shown = _PROMPTED.sub("", command.output).strip("\n")
+    if not lines:
         return command
     line = parse_line(command.text)
     if not line.is_plain or _first(line) not in _TALKATIVE:
         raise RecordingRefused(GATE, f"lines were typed into `{_shown(command.text)}`, which cannot be fed again")
-    lines = "\n".join(text for text in typed if text.strip() not in (".quit", ".exit", "exit()", "quit()", "quit"))
-    return command.model_copy(update={"text": f"{command.text} <<'INPUT'\n{lines}\nINPUT"})
+    text = "\n".join(one for one in lines if one.strip() not in _GOODBYES)
+    return command.model_copy(update={"text": f"{command.text} <<'INPUT'\n{text}\nINPUT", "output": shown})
 
 
 def _first_role(step: Step, command: Command) -> Step:
@@ -137,9 +145,22 @@ def _first_role(step: Step, command: Command) -> Step:
         if any(name in EDITORS for name in _names(step.line)) or step.effect is Effect.CHANGES:
             raise RecordingRefused(GATE, f"`{_shown(step.text)}` was worked in by hand: what was done cannot be known")
         return step.cast_as(Role.DROPPED, "only shows something on the whole screen")
-    if step.exit_status and not _fails_usefully(step):
+    return _role_of_a_sound_one(step)
+
+
+def _role_of_a_sound_one(step: Step) -> Step:
+    if step.exit_status in NOT_STARTED or (step.exit_status and step.effect is Effect.READS):
         return step.cast_as(Role.DROPPED, f"failed with status {step.exit_status}")
+    if step.line.is_plain and step.first in _TALKATIVE and _waits(step.line.simples[0].words):
+        return step.cast_as(Role.DROPPED, "waits for lines that the recording does not show")
     return step.cast_as(Role.READ, "only looks") if step.effect is Effect.READS else step
+
+
+def _waits(words: tuple[str, ...]) -> bool:
+    """Whether an interpreter was called without anything to interpret."""
+    given = [word for word in words[1:] if not word.startswith("-")]
+    most = 1 if words[0] == "sqlite3" else 0
+    return len(given) <= most and not {"-c", "-m", "-e", "--version", "-V", "--help"} & set(words)
 
 
 def _reaching(step: Step) -> Step:
@@ -148,11 +169,6 @@ def _reaching(step: Step) -> Step:
     if any(name in INSTALLERS for name in _names(step.line)):
         return step.cast_as(Role.DROPPED, "installs: part of the environment")
     raise RecordingRefused(GATE, f"`{_shown(step.text)}` needs a network beyond the machine")
-
-
-def _fails_usefully(step: Step) -> bool:
-    words = [bare_words(simple) for simple in step.line.simples]
-    return any(len(one) > 1 and one[0] == "git" and one[1] in _FAILS_USEFULLY for one in words)
 
 
 def _corrected(steps: list[Step]) -> Iterable[Step]:
@@ -209,9 +225,17 @@ def promote_inputs(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _writes_literally(step: Step) -> bool:
+    """Whether it only puts down what stands in the command itself."""
+    if step.line.is_compound or step.exit_status or not all(simple.is_literal for simple in step.line.simples):
+        return False
     names = set(_names(step.line))
-    plain = step.line.simples and all(simple.is_literal for simple in step.line.simples) and not step.line.is_compound
-    return bool(plain and (names <= {"mkdir", "touch"} or (names <= {"cat", "echo", "printf"} and step.line.written)))
+    copies = any(simple.name == "cat" and len(simple.words) > 1 for simple in step.line.simples)
+    if not names <= _WRITERS or copies or ("cat" in names and not step.line.has_heredoc):
+        return False
+    return bool(step.line.written) or names <= {"mkdir", "touch"}
+
+
+_WRITERS: Final = frozenset({"mkdir", "touch", "cat", "echo", "printf", "seq"})
 
 
 def files_of(step: Step) -> list[str]:
@@ -223,8 +247,11 @@ def files_of(step: Step) -> list[str]:
 def _uses(later: Step, writer: Step) -> bool:
     if _writes_literally(later):
         return False
-    mentioned = any(posixpath.basename(path) in later.text for path in files_of(writer))
-    return bool(files_of(writer)) and (mentioned or bool(_GATHERERS & set(_names(later.line))))
+    files = files_of(writer)
+    words = [word for simple in later.line.simples for word in simple.words if "*" in word or "?" in word]
+    mentioned = any(posixpath.basename(path) in later.text for path in files)
+    matched = any(fnmatch(path, posixpath.join(later.cwd, word)) for path in files for word in words)
+    return bool(files) and (mentioned or matched or bool(_GATHERERS & set(_names(later.line))))
 
 
 def _is_inside(folder: Step, writer: Step) -> bool:
@@ -235,7 +262,7 @@ def _is_inside(folder: Step, writer: Step) -> bool:
 
 def capture_answers(steps: Sequence[Step], workdir: str) -> tuple[Step, ...]:
     """Where nothing but inputs is made, the last commands that computed something are the result: into files."""
-    if any(step.changes and not _writes_literally(step) for step in steps):
+    if any(step.changes and not step.exit_status and not _writes_literally(step) for step in steps):
         return tuple(steps)
     found = [at for at, step in enumerate(steps) if _computes(step)][-MOST_ANSWERS:]
     if not found:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import tomli_w
 
 from termarena.forge.categories import category_of
+from termarena.forge.environment import installed_by
 from termarena.forge.packages import packages_for
 
 if TYPE_CHECKING:
@@ -93,18 +94,26 @@ def _difficulty(draft: Draft) -> str:
 
 
 def _environment(draft: Draft) -> dict[str, str]:
-    packages = packages_for(draft.requires)
-    install = "apt-get update && apt-get install -y --no-install-recommends"
-    wanted = f"RUN {install} {' '.join(packages)} && rm -rf /var/lib/apt/lists/*\n" if packages else ""
-    files = {
-        "Dockerfile": f"FROM {BASE_IMAGE}\n{wanted}WORKDIR {draft.workdir}\nCOPY . /tmp/environment\n"
-        "RUN sh /tmp/environment/setup.sh && rm -rf /tmp/environment\n",
-        "setup.sh": _setup(draft),
-    }
+    files = {"Dockerfile": _dockerfile(draft), "setup.sh": _setup(draft)}
     files |= {f"files/{number}": given.content for number, given in enumerate(draft.inputs, 1)}
     if draft.preparation is not None:
         files["inputs.sh"] = draft.preparation
     return files
+
+
+def _dockerfile(draft: Draft) -> str:
+    installed = installed_by(draft.steps)
+    pip = ("python3-pip",) if installed.python else ()
+    packages = sorted({*packages_for(draft.requires), *installed.debian, *pip})
+    lines = [f"FROM {BASE_IMAGE}"]
+    if packages:
+        install = "apt-get update && apt-get install -y --no-install-recommends"
+        lines.append(f"RUN {install} {shlex.join(packages)} && rm -rf /var/lib/apt/lists/*")
+    if installed.python:
+        lines.append(f"RUN pip3 install --no-cache-dir --break-system-packages {shlex.join(installed.python)}")
+    lines += [f"WORKDIR {draft.workdir}", "COPY . /tmp/environment"]
+    lines.append("RUN sh /tmp/environment/setup.sh && rm -rf /tmp/environment")
+    return "\n".join(lines) + "\n"
 
 
 def _setup(draft: Draft) -> str:

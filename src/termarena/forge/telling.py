@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import RecordingRefused
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from termarena.forge.draft import Draft
     from termarena.forge.facts import Fact
 
-__all__ = ["instruction", "leaks"]
+__all__ = ["Known", "instruction", "leaks"]
 
 GATE: Final = "instruct"
 LONGEST: Final = 24 << 10
@@ -23,13 +24,23 @@ LEAKED_WORDS: Final = 4
 SHOWN_ROWS: Final = 60
 
 
-def instruction(draft: Draft, facts: Sequence[Fact], givens: Sequence[str] = ()) -> str:
-    """The text of `instruction.md`. `givens` are the files of the start state.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an instruction may count on."""
+
+    givens: Sequence[str] = ()
+    """The files of the start state."""
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    """Of results that can be asked for in words, the words: their content is not shown then."""
+
+
+def instruction(draft: Draft, facts: Sequence[Fact], known: Known) -> str:
+    """The text of `instruction.md`.
 
     Raises `RecordingRefused` (gate `instruct`) for one that would be too long, or would give a command away.
     """
-    parts = [_opening(draft, givens)]
-    parts += [_bullet(_TELL[fact.probe](fact)) for fact in facts]
+    parts = [_opening(draft, known.givens)]
+    parts += [_bullet(_told(fact, facts, known.descriptions)) for fact in facts]
     text = "\n".join(parts) + "\n"
     if len(text) > LONGEST:
         raise RecordingRefused(GATE, f"what must hold takes {len(text)} characters to say; at most {LONGEST}")
@@ -42,7 +53,24 @@ def _opening(draft: Draft, givens: Sequence[str]) -> str:
     title = draft.title.rstrip(".") or "Bring the machine into the state that is described below"
     named = ", ".join(f"`{path}`" for path in givens)
     there = f" There you find {named}." if named else ""
-    return f"{title}.\n\nWork in `{draft.workdir}`.{there} When you are done, all of this must hold:\n"
+    place = f"Work in `{draft.workdir}`; relative paths are seen from there."
+    return f"{title}.\n\n{place}{there} When you are done, all of this must hold:\n"
+
+
+def _told(fact: Fact, facts: Sequence[Fact], descriptions: Mapping[str, str]) -> str:
+    if fact.probe == "text" and fact.path in descriptions:
+        return f"`{fact.path}` is a text file that holds {descriptions[fact.path]}."
+    if fact.probe == "git_files" and len(fact.arguments) == 1 and _is_clean(fact.path, facts):
+        names = _names(sorted(fact.value))
+        return (
+            f"In the git repository `{fact.path}` the last commit holds exactly the files {names}, as they lie there."
+        )
+    return _TELL[fact.probe](fact)
+
+
+def _is_clean(path: str, facts: Sequence[Fact]) -> bool:
+    """Whether the working tree is asked for too, and is what was committed."""
+    return any(one.probe == "git_status" and one.path == path and not one.value for one in facts)
 
 
 def _bullet(text: str) -> str:
@@ -189,6 +217,7 @@ _TELL: Final[Mapping[str, Callable[[Fact], str]]] = {
     "git_files": _git_files,
     "git_status": _status,
     "output_of": _program,
+    "library_members": lambda fact: f"`{fact.path}` is a static library with exactly the members {_names(fact.value)}.",
     "is_program": lambda fact: f"`{fact.path}` is a compiled program that everyone may run.",
 }
 """How each fact is told; a probe without a sentence here cannot be used."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
 from termarena.core.errors import RecordingRefused
-from termarena.forge.script import solution_script
+from termarena.forge.facts import state_of
+from termarena.proof.constants import evenly
+from termarena.proof.mutants import mutants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from termarena.forge.bench import Bench
+    from termarena.forge.bench import Bench, Graded
     from termarena.forge.draft import Draft
     from termarena.forge.facts import Fact
     from termarena.grading import Verdict
@@ -26,7 +28,7 @@ __all__ = ["Proof", "Trial", "prove"]
 
 GATE: Final = "prove"
 ORACLE_RUNS: Final = 3
-MOST_PARTIALS: Final = 60
+MOST_PARTIALS: Final = 48
 _FILES: Final = frozenset(
     {"text", "json_value", "csv_rows", "ini_sections", "digest", "compressed_text", "archive_members"}
 )
@@ -39,8 +41,11 @@ class Trial(BaseModel):
 
     kind: Literal["AllPassing", "Nop", "Partial"]
     variant: str = ""
-    """Of a partial solution: what was left out or spoiled."""
+    """Of a partial solution: what is wrong with it."""
     holds: bool
+    is_equal: bool = False
+    """A partial solution that passes because it leaves what the whole one leaves: no test could tell it, so it does not
+    count."""
     passed: tuple[str, ...] = ()
     """The tests that passed."""
     failed: tuple[str, ...] = ()
@@ -56,13 +61,13 @@ class Proof(BaseModel):
     @property
     def mutation_score(self) -> float:
         """The share of partial solutions that the tests tell from the whole one; 0 where there are none."""
-        partial = [trial.holds for trial in self.trials if trial.kind == "Partial"]
+        partial = [trial.holds for trial in self.trials if trial.kind == "Partial" and not trial.is_equal]
         return sum(partial) / len(partial) if partial else 0.0
 
     @property
     def broken(self) -> tuple[Trial, ...]:
         """The trials that did not hold."""
-        return tuple(trial for trial in self.trials if not trial.holds)
+        return tuple(trial for trial in self.trials if not trial.holds and not trial.is_equal)
 
 
 async def prove(bench: Bench, folder: Path, draft: Draft, facts: Sequence[Fact], *, logs: Path) -> Proof:
@@ -71,22 +76,32 @@ async def prove(bench: Bench, folder: Path, draft: Draft, facts: Sequence[Fact],
     Raises `RecordingRefused` (gate `prove`) where the tests give no verdict: that is no failure of a solution.
     """
     task, state = await bench.start_state(folder)
-    whole = [await _trial(bench, task, state, draft.solution, logs / f"whole-{n}") for n in range(ORACLE_RUNS)]
-    trials = [_all_passing(verdict) for verdict in whole]
-    trials.append(_nop(await _trial(bench, task, state, None, logs / "nop")))
+
+    async def graded(script: str | None, name: str) -> Graded:
+        return await _graded(bench, (task, state), script, logs / name)
+
+    whole = [await graded(draft.solution, f"whole-{n}") for n in range(ORACLE_RUNS)]
+    trials = [_all_passing(one.verdict) for one in whole]
+    trials.append(_nop((await graded(None, "nop")).verdict))
+    steady = _steady([state_of(one.changes) for one in whole])
     for number, (variant, script) in enumerate(partials(draft, facts)):
-        verdict = await _trial(bench, task, state, script, logs / f"partial-{number}")
-        trials.append(_partial(verdict, variant))
+        trials.append(_partial(await graded(script, f"partial-{number}"), variant, steady))
     return Proof(trials=tuple(trials))
 
 
-async def _trial(bench: Bench, task: Task, state: StartState, script: str | None, logs: Path) -> Verdict:
+async def _graded(bench: Bench, on: tuple[Task, StartState], script: str | None, logs: Path) -> Graded:
     await asyncio.to_thread(logs.mkdir, parents=True)
-    verdict = await bench.grade(task, state, script, logs)
-    if verdict.reward is None:
-        said = verdict.fault.message if verdict.fault else "no reward"
+    found = await bench.grade(*on, script, logs)
+    if found.verdict.reward is None:
+        said = found.verdict.fault.message if found.verdict.fault else "no reward"
         raise RecordingRefused(GATE, f"the tests gave no verdict: {said}")
-    return verdict
+    return found
+
+
+def _steady(states: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What the whole solution leaves every time."""
+    first = states[0]
+    return {path: what for path, what in first.items() if all(other.get(path) == what for other in states)}
 
 
 def _all_passing(verdict: Verdict) -> Trial:
@@ -99,31 +114,26 @@ def _nop(verdict: Verdict) -> Trial:
     return Trial(kind="Nop", holds=not named["passed"] and bool(named["failed"]), **named)
 
 
-def _partial(verdict: Verdict, variant: str) -> Trial:
-    return Trial(kind="Partial", variant=variant, holds=not verdict.is_pass, **_named(verdict))
+def _partial(found: Graded, variant: str, steady: Mapping[str, str]) -> Trial:
+    left = state_of(found.changes)
+    is_equal = found.verdict.is_pass and all(left.get(path) == what for path, what in steady.items())
+    holds = not found.verdict.is_pass
+    return Trial(kind="Partial", variant=variant, holds=holds, is_equal=is_equal, **_named(found.verdict))
 
 
-def _named(verdict: Verdict) -> dict[str, tuple[str, ...]]:
+class _Named(TypedDict):
+    passed: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+def _named(verdict: Verdict) -> _Named:
     passed = tuple(test.name for test in verdict.tests if test.state == "passed")
     return {"passed": passed, "failed": tuple(test.name for test in verdict.tests if test.state != "passed")}
 
 
-def partials(draft: Draft, facts: Sequence[Fact]) -> list[tuple[str, str]]:
-    """Each step left out, each beginning of the solution, each result emptied; no script twice."""
-    found: dict[str, str] = {}
-    for variant, script in _variants(draft, facts):
-        if script != draft.solution:
-            found.setdefault(script, variant)
-    return [(variant, script) for script, variant in found.items()][:MOST_PARTIALS]
-
-
-def _variants(draft: Draft, facts: Sequence[Fact]) -> Iterator[tuple[str, str]]:
-    numbers = [step.number for step in draft.steps if step.changes]
-    for step in draft.steps:
-        if step.changes:
-            yield f"without step {step.number}", solution_script(draft.steps, draft.workdir, without={step.number})
-    for end in range(1, len(numbers)):
-        left_out = {step.number for step in draft.steps if step.number >= numbers[end]}
-        yield f"up to step {numbers[end - 1]}", solution_script(draft.steps, draft.workdir, without=left_out)
+def partials(draft: Draft, facts: Sequence[Fact]) -> tuple[tuple[str, str], ...]:
+    """The solution with one thing wrong, by every mutation there is, and each result emptied at the end."""
+    found = {one.script: f"{one.operator}: {one.what}" for one in mutants_of(draft.solution)}
     for path in dict.fromkeys(fact.path for fact in facts if fact.probe in _FILES and fact.value):
-        yield f"{path} emptied", f"{draft.solution}: > {shlex.quote(path)}\n"
+        found.setdefault(f"{draft.solution}: > {shlex.quote(path)}\n", f"emptied: {path} at the end")
+    return evenly([(variant, script) for script, variant in found.items()], MOST_PARTIALS)

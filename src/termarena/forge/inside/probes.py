@@ -35,6 +35,8 @@ MOST_ROWS = 2000
 MOST_MEMBERS = 2000
 PATIENCE_S = 20
 SHORT_BLOB = 4 << 10
+AR_MAGIC = b"!<arch>\n"
+AR_HEADER = 60
 
 
 def kind(path: str) -> str:
@@ -242,6 +244,18 @@ def is_program(path: str) -> bool:
     return _bytes(path)[:4] == b"\x7fELF" and bool(os.stat(path).st_mode & stat.S_IXOTH)
 
 
+def library_members(path: str) -> list[str]:
+    """The names of the members of a static library, in order; its tables of names and symbols are none."""
+    content, at, found = _bytes(path), len(AR_MAGIC), []
+    if not content.startswith(AR_MAGIC):
+        raise ValueError("no static library")
+    while at + AR_HEADER <= len(content):
+        name, size = content[at : at + 16].decode("utf-8", "replace").strip(), int(content[at + 48 : at + 58])
+        found += [] if name.startswith("/") else [name.rstrip("/")]
+        at += AR_HEADER + size + size % 2
+    return found
+
+
 def _bytes(path: str) -> bytes:
     if kind(path) not in ("file", "symlink") or not os.path.isfile(path):
         raise FileNotFoundError(path)
@@ -261,8 +275,9 @@ def facts_of_file(path: str) -> Questions:
     if content.startswith(b"SQLite format 3\0"):
         tables = sqlite_columns(path)
         return [("sqlite_columns", []), ("sqlite_indexes", []), *(("sqlite_rows", [name]) for name in tables)]
-    if content.startswith(b"\x7fELF"):
-        return [("is_program", [])]
+    compiled = "is_program" if content.startswith(b"\x7fELF") else "library_members"
+    if content.startswith((b"\x7fELF", AR_MAGIC)):
+        return [(compiled, [])]
     if zipfile.is_zipfile(path) or tarfile.is_tarfile(path):
         return [("archive_members", [])]
     if content.startswith(b"\x1f\x8b") and _is_text(gzip.decompress(content)):
