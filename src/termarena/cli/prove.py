@@ -26,6 +26,7 @@ AttemptsOption = Annotated[int, typer.Option("--attempts", "-k", min=1, help="Of
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Trials at once; else as many as processors.")
 ]
+MutantsOption = Annotated[int, typer.Option("--mutants", min=0, metavar="N", help="Wrong solutions, at most.")]
 OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where proofs and cards go.")]
 DriverOption = Annotated[
     str, typer.Option("--driver", help="namespace, docker, or auto: per task, the first that can.")
@@ -38,6 +39,7 @@ def prove(  # noqa: PLR0913 - every option of the command is a parameter
     *,
     tasks: TasksArgument,
     attempts: AttemptsOption = 5,
+    mutants: MutantsOption = 40,
     jobs: JobsOption = None,
     out: OutOption = Path("proofs"),
     driver: DriverOption = "auto",
@@ -71,7 +73,7 @@ def prove(  # noqa: PLR0913 - every option of the command is a parameter
         driver=driver,
         jobs=jobs or 0,
         is_cached=not fresh,
-        battery=BatteryOptions(attempts=attempts),
+        battery=BatteryOptions(attempts=attempts, mutants=mutants),
         on_trial=_Telling().trial,
     )
     proven = asyncio.run(carry_out(chosen, options, out=out, on_proof=_say_proof))

@@ -9,6 +9,7 @@ from termarena.proof.faults import RULES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from termarena.proof.cost import Limits
     from termarena.proof.report import Proof
 
 __all__ = ["card_of"]
@@ -60,6 +61,24 @@ def _rows(proof: Proof) -> Iterator[tuple[str, str]]:
         counted = mutants.killed + len(mutants.survivors)
         rest = f"{mutants.killed} of {counted} found out, {mutants.equal} came to the same"
         yield "Are wrong solutions found out?", f"{score}: {rest}"
+    if (equivalent := proof.equivalent) is not None:
+        yield "Do solutions that mean the same pass?", f"{equivalent.passes} of {equivalent.variants}"
+    if (hackable := proof.hackable) is not None:
+        shares = f"sealed {hackable.sealed:.0%}, live {hackable.live:.0%}, live and unguarded {hackable.live_raw:.0%}"
+        yield "Can a reward be had without solving it?", f"of {hackable.tried} exploits that earn one: {shares}"
+    if (leaks := proof.leaks) is not None:
+        found = f"{len(leaks.leaks)} things" if leaks.leaks else "nothing"
+        yield "Can the agent find what it must not?", f"{found}, in {leaks.files} files of the start state"
+    if (cost := proof.cost) is not None:
+        memory = f", {cost.memory_mb:g} MiB of memory" if cost.memory_mb is not None else ""
+        yield "What does it take?", f"{cost.work_s:.1f} s to solve, {cost.grade_s:.1f} s to grade{memory}"
+        yield "Which limits would do?", _limits(cost.suggested)
+
+
+def _limits(limits: Limits) -> str:
+    sizes = [("memory", limits.memory_mb), ("storage", limits.storage_mb)]
+    told = [f"{name} {size} MiB" for name, size in sizes if size is not None]
+    return ", ".join((f"agent {limits.agent_timeout_s:g} s", f"tests {limits.test_timeout_s:g} s", *told))
 
 
 def _details(proof: Proof) -> Iterator[str]:
