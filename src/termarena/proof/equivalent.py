@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.proof.discriminating import grading_for, oracle_with
 from termarena.proof.evidence import Evidence, Frozen
+from termarena.proof.exploit import paths_in
 from termarena.proof.mutants import with_file
 from termarena.proof.spoiled import Spoiled, asked_for
 from termarena.proof.stand import Act
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Equivalent", "Refused", "prove_equivalent"]
 
 MOST: Final = 8
+LISTS: Final = ("txt", "list", "jsonl", "tsv")
+"""Endings of files whose lines may be of any order."""
 _ANY_ORDER: Final = re.compile(
     r"\b(?:in )?any order\b|order (?:does not|doesn't|is not|need not) (?:matter|important|be)|no particular order|"
     r"regardless of (?:the )?order|unordered",
@@ -86,8 +89,13 @@ def _afterwards(task: Task, solved: Evidence, noise: frozenset[str]) -> Iterator
     words = " ".join(f"'{path}'" for path in paths if "'" not in path)
     every = f'for path in {words}; do set -- "$path"; %s; done\n'
     yield "new-files", "the outputs are other files with the same content", every % _NEW_FILE
-    if _ANY_ORDER.search(task.instruction):
-        texts = [path for path in paths if not solved.state[path].startswith("file 7")]
-        if texts:
-            script = "".join(f"set -- '{path}'\n{_REVERSED}\n" for path in texts)
-            yield "other-order", "the lines of the outputs the other way round, as the instruction allows", script
+    if texts := [path for path in _of_any_order(task) if path in paths]:
+        script = "".join(f"set -- '{path}'\n{_REVERSED}\n" for path in texts)
+        yield "other-order", f"the lines of {texts[0]} the other way round, as the instruction allows", script
+
+
+def _of_any_order(task: Task) -> Iterator[str]:
+    """The lists that a paragraph of the instruction names together with words like `in any order`."""
+    for paragraph in task.instruction.split("\n\n"):
+        if _ANY_ORDER.search(paragraph):
+            yield from (path for path in paths_in(paragraph) if path.rpartition("/")[2].partition(".")[2] in LISTS)
