@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -111,7 +110,7 @@ async def test_a_ledger_that_was_cut_off_is_gone_on_with(prover: Prover) -> None
     ledger.write_text("".join(lines[:3]) + lines[3][:40])
     again = await prover.prove(task)
     assert again.trials_run == whole.trials - 3
-    assert [json.loads(line)["name"] for line in ledger.read_text().splitlines()[4:]]
+    assert (await prover.prove(task)).trials_run == 0
 
 
 async def test_a_task_without_a_solution_is_told(prover: Prover) -> None:

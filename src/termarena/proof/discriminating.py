@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from termarena.agents.oracle import Oracle
 from termarena.proof.evidence import Evidence, Frozen, differences
 from termarena.proof.mutants import mutants_of_solution
-from termarena.proof.spoiled import Spoiled, spoilings
+from termarena.proof.spoiled import Spoiled, is_spoiling, spoilings
 from termarena.proof.stand import Act
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Discriminating(Frozen):
     """Killed, of those that count; None where none does."""
     by_operator: Mapping[str, tuple[int, int]]
     """Killed and counted, by what was made wrong."""
+    unread: tuple[str, ...] = ()
+    """Outputs that the instruction names and that may hold anything."""
 
 
 async def prove_discriminating(
@@ -153,6 +155,7 @@ def _tallied(
         survivors=tuple(survivors),
         score=counts["killed"] / counted if counted else None,
         by_operator=by_operator,
+        unread=tuple(dict.fromkeys(name.partition(" ")[2] for one in survivors if is_spoiling(name := one.name))),
     )
 
 
