@@ -90,3 +90,41 @@ def _standing(
         return Standing(executor, executor.aclose, referee.doors.routes, referee.doors.life)
 
     return make
+
+
+@app.command()
+def check(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the white agent is.")],
+    *,
+    patience: Annotated[float, typer.Option("--patience", min=1, help="Seconds for each check.")] = 60.0,
+    key_file: serving_options.KeyFileOption = None,
+    allow_network: serving_options.AllowNetworkOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Try a white agent before a battle: its card, a dry run without a sandbox, odd answers, cancelling, concurrency.
+
+    \b
+    termarena green check http://127.0.0.1:9019
+    termarena green check http://127.0.0.1:9019 --patience 300 --json    # a slow model
+
+    Exits 1 if a check failed.
+    """
+    import asyncio
+
+    from termarena.battles.addresses import AddressPolicy
+    from termarena.battles.checking import check_white
+    from termarena.cli.output import Column, print_json, print_table
+    from termarena.cli.serving import key_in
+
+    policy = AddressPolicy.of(allow_network or [])
+    found = asyncio.run(check_white(url, policy=policy, key=key_in(key_file), patience_s=patience))
+    is_well = all(one.state != "failed" for one in found)
+    if json:
+        rows = [{"name": one.name, "state": one.state, "message": one.message} for one in found]
+        print_json({"url": url, "passed": is_well, "checks": rows})
+    else:
+        colours = {"passed": "green", "failed": "red", "noted": "yellow"}
+        rows_shown = [[one.name, one.state, one.message] for one in found]
+        print_table(["check", Column("", styles=colours), "what was seen"], rows_shown)
+    if not is_well:
+        raise typer.Exit(1)
