@@ -41,6 +41,7 @@ def green(  # noqa: PLR0913 - every option of the command is a parameter
     ] = None,
     key_file: serving_options.KeyFileOption = None,
     allow_network: serving_options.AllowNetworkOption = None,
+    backend: serving_options.BackendOption = None,
     json: JsonOption = False,
 ) -> None:
     """Referee battles over A2A, until Ctrl-C: white agents get a sandboxed terminal, then hidden tests run.
@@ -59,15 +60,23 @@ def green(  # noqa: PLR0913 - every option of the command is a parameter
     from termarena.battles.cards import GREEN_CARD, read_card
     from termarena.battles.config import GreenConfig, read_config
     from termarena.cli.choosing import open_dataset
-    from termarena.cli.serving import place_of, stand
+    from termarena.cli.serving import launcher_at, place_of, stand
     from termarena.tasks import SAMPLES
 
-    tasks = open_dataset(str(path) if path is not None else dataset or SAMPLES)
     where = place_of(host=host, port=port, card_url=card_url, key_file=key_file)
+    tasks = open_dataset(str(path) if path is not None else dataset or SAMPLES)
     chosen = read_config(config) if config is not None else GreenConfig()
     text = read_card(card) if card is not None else GREEN_CARD
-    standing = _standing(chosen, tasks, where, out=out or Path("battles"), networks=allow_network or [])
-    stand(standing, text, where, what=f"the green agent for {len(tasks.tasks)} tasks of {tasks.name}", json=json)
+    networks = [*chosen.network.allow, *(allow_network or [])]
+    launcher = launcher_at(backend, alias=text.name, is_green=True, networks=networks)
+    standing = _standing(chosen, tasks, where, out=out or Path("battles"), networks=networks)
+    stand(
+        lambda: standing()._replace(launcher=launcher),
+        text,
+        where,
+        what=f"the green agent for {len(tasks.tasks)} tasks of {tasks.name}",
+        json=json,
+    )
 
 
 def _standing(
@@ -79,7 +88,7 @@ def _standing(
     from termarena.battles.referee import Referee
     from termarena.core.settings import resolve_settings
 
-    policy = AddressPolicy.of([*config.network.allow, *networks], allows_loopback=place.is_loopback)
+    policy = AddressPolicy.of(networks, allows_loopback=place.is_loopback)
     home = resolve_settings().settings.paths.home
 
     def make() -> Standing:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AllowNetworkOption", "CardOption", "CardUrlOption", "HostOption", "KeyFileOption"]
+__all__ = ["AllowNetworkOption", "BackendOption", "CardOption", "CardUrlOption", "HostOption", "KeyFileOption"]
 
 HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; others need a key.")]
 CardUrlOption = Annotated[
@@ -22,4 +22,7 @@ KeyFileOption = Annotated[
 AllowNetworkOption = Annotated[
     list[str] | None,
     typer.Option("--allow-network", metavar="NETWORK", help="A private network that may be reached: 10.1.0.0/16."),
+]
+BackendOption = Annotated[
+    str | None, typer.Option("--backend", metavar="URL", help="An AgentBeats backend to register with.")
 ]
