@@ -133,6 +133,7 @@ async def overhead(folder: Path, commands: int) -> dict[str, Any]:
     return {
         "commands": len(inside),
         "cycle_ms": round(cycle, 2),
+        "lowest_decile_ms": round(statistics.quantiles(cycles, n=10)[0], 2),
         "command_ms": round(command, 2),
         "overhead_ms": round(cycle - command, 2),
     }

@@ -18,7 +18,7 @@ from termarena.battles.config import GreenConfig, LimitSettings, SessionSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.needs("user-namespaces")
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.timeout(300)]
 
 BATTLES = 30
 MANNERS = [

@@ -51,6 +51,7 @@ def battle(  # noqa: PLR0913 - every option of the command is a parameter
     Ctrl-C cancels the battle. Exits 0 for a battle that ended, whatever the score, 1 when nothing could be scored or
     the green agent failed, 2 when it refused.
     """
+    serving_options.require_packages("battle")
     import asyncio
 
     from termarena.battles.addresses import AddressPolicy

@@ -57,6 +57,7 @@ def green(  # noqa: PLR0913 - every option of the command is a parameter
     """
     if context.invoked_subcommand is not None:
         return
+    serving_options.require_packages("green")
     from termarena.battles.cards import GREEN_CARD, read_card
     from termarena.battles.config import GreenConfig, read_config
     from termarena.cli.choosing import open_dataset
@@ -118,6 +119,7 @@ def check(
 
     Exits 1 if a check failed.
     """
+    serving_options.require_packages("green")
     import asyncio
 
     from termarena.battles.addresses import AddressPolicy

@@ -44,6 +44,7 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
     It speaks terminal-bench-shell-v1 over A2A 1.0 and 0.3. The oracle finds its task by `task_id`, else by the
     instruction, among the tasks given here. Beyond 127.0.0.1 a key is needed: see docs/battles.md.
     """
+    serving_options.require_packages("white")
     from termarena.battles.cards import WHITE_CARD, read_card
     from termarena.cli.choosing import open_dataset
     from termarena.cli.serving import Standing, launcher_at, place_of, stand
