@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from support.trials import Bench
     from termarena.runs.result import TrialResult
 
-pytestmark = pytest.mark.needs("user-namespaces")
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.timeout(300)]
 
 
 @pytest.fixture(autouse=True)
