@@ -26,7 +26,7 @@ def list_agents(*, json: JsonOption = False) -> None:
     termarena agents list --json
 
     Capitals stand for something to fill in. A version is what is installed unless you ask for another one, as in
-    cli:codex@0.165.0.
+    cli:codex@0.34.0.
     """
     rows = _rows()
     if json:
