@@ -108,6 +108,9 @@ def build(  # noqa: PLR0913 - one parameter per option
     file: Annotated[str, typer.Option("--file", "-f", help="The Dockerfile, within the context.")] = "Dockerfile",
     build_arg: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A value for an ARG.")] = None,
     target: Annotated[str, typer.Option(help="The stage to stop at.")] = "",
+    secret: Annotated[
+        list[str] | None, typer.Option(metavar="ID=FILE", help="A file for RUN --mount=type=secret; it is not kept.")
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Carry out every step anew.")] = False,
     network: Annotated[
         Literal["public", "none"], typer.Option(help="What RUN reaches: the world, through a proxy, or nothing.")
@@ -130,6 +133,7 @@ def build(  # noqa: PLR0913 - one parameter per option
             target=target,
             network=Network(mode=network),
             use_cache=not no_cache,
+            secrets={name: Path(file) for name, file in _assignments(secret or []).items()},
             on_log=say,
         )
         built = await build_image(shelf, context, tag, options)

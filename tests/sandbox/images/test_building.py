@@ -118,6 +118,19 @@ async def test_chmod_and_chown_of_a_copy(based: ImageShelf, tmp_path: Path) -> N
         assert layer.owners["made/d/f"] == (1234, 5)
 
 
+async def test_owners_can_be_changed_in_a_step(based: ImageShelf, tmp_path: Path) -> None:
+    """With one id the call says that it did: without that no package could be installed."""
+    lines: list[str] = []
+    text = "FROM base\nRUN touch /x && chown 12:34 /x && ls -n /x && echo ${APT_CONFIG:-none}\n"
+    await build(based, tmp_path / "c", text, on_log=lines.append)
+    has_users = based.driver.ids.has_users
+    assert lines[2].split()[2:4] == (["12", "34"] if has_users else ["0", "0"])
+    assert lines[3] == ("none" if has_users else "/dev/apt.conf")
+    assert await said(based, "chown 12:34 /x 2>/dev/null && echo changed || echo refused") == (
+        "changed" if has_users else "refused"
+    )
+
+
 async def test_only_the_stages_that_are_needed(based: ImageShelf, tmp_path: Path) -> None:
     text = (
         "FROM base AS broken\nRUN exit 1\nFROM base AS used\nRUN echo x > /x\n"
@@ -155,6 +168,33 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Tests are silent."""
 
 
+async def test_mounts_are_seen_and_land_in_no_layer(based: ImageShelf, tmp_path: Path) -> None:
+    (tmp_path / "c/d").mkdir(parents=True)
+    (tmp_path / "c/d/f").write_text("bound")
+    (tmp_path / "word").write_text("secret word")
+    text = (
+        "FROM base\n"
+        "RUN --mount=type=bind,source=d,target=/new/bound cat /new/bound/f > /seen; echo x > /new/bound/f || echo ro\n"
+        "RUN --mount=type=cache,target=/cache,id=one echo $RANDOM >> /cache/n; ls /cache >> /seen\n"
+        "RUN --mount=type=tmpfs,target=/memory,size=1m echo x > /memory/x; ls /memory >> /seen\n"
+        "RUN --mount=type=secret,id=word cat /run/secrets/word > /dev/null && echo had >> /seen\n"
+        "RUN --mount=type=secret,id=other ls /run/secrets 2>/dev/null || echo none >> /seen\n"
+        "RUN --mount=type=cache,target=/elsewhere,id=one ls /elsewhere >> /seen\n"
+    )
+    lines: list[str] = []
+    built = await build(based, tmp_path / "c", text, secrets={"word": tmp_path / "word"}, on_log=lines.append)
+    assert await said(based, "cat /seen") == "boundn\nx\nhad\nnone\nn"
+    assert "ro" in lines
+    assert (tmp_path / "c/d/f").read_text() == "bound"
+    top = (await said(based, "ls /")).split()
+    assert not {"new", "cache", "memory", "elsewhere"} & set(top)
+    held = [
+        path.read_bytes() for path in based.store.layers_folder.rglob("*") if path.is_file() and path.name != "lock"
+    ]
+    assert not any(b"secret word" in content for content in held)
+    assert (await build(based, tmp_path / "c", text)).image.id == built.image.id
+
+
 async def test_a_step_without_network_reaches_nothing(based: ImageShelf, tmp_path: Path) -> None:
     await build(based, tmp_path / "c", "FROM base\nRUN --network=none echo ${http_proxy:-nothing} > /p\n")
     assert await said(based, "cat /p") == "nothing"
@@ -184,6 +224,9 @@ REFUSED = {
     "FROM base\nCOPY a b /c\n": "line 2: with several sources",
     "FROM base\nRUN --security=insecure x\n": "line 2: RUN --security is not supported",
     "FROM base\nRUN --network=host x\n": "line 2: RUN --network=host is not supported",
+    "FROM base\nRUN --mount=type=ssh x\n": "line 2: RUN --mount=type=ssh is not supported",
+    "FROM base\nRUN --mount=type=bind,from=x,target=/x y\n": "line 2: RUN --mount=type=bind,from is not supported",
+    "FROM base\nRUN --mount=type=secret,id=s,required=true x\n": "line 2: RUN the secret s was not given",
     "FROM base\nCOPY --parents a b\n": "line 2: COPY --parents is not supported",
     "FROM base\nADD git@example.org:x.git /x\n": "line 2: ADD of a git repository",
     "FROM base\nCOPY missing /x\n": "line 2: missing is not there",

@@ -44,6 +44,8 @@ class BuildOptions:
     """The stage to stop at; empty for the last."""
     network: Network = field(default_factory=lambda: Network(mode="public"))
     use_cache: bool = True
+    secrets: Mapping[str, Path] = field(default_factory=dict)
+    """Files for `RUN --mount=type=secret`, by their id; they land in no layer and in no key."""
     on_log: Callable[[str], None] | None = None
 
     def say(self, line: str) -> None:
@@ -120,6 +122,7 @@ class _Build:
             given=options.arguments,
             image_named=self._image_named,
             scratch=scratch,
+            secrets=options.secrets,
             escape=recipe.escape,
         )
         self._needed = self._find_needed()
@@ -128,8 +131,11 @@ class _Build:
 
     async def run(self) -> ImageConfig:
         """All stages that the target needs, lowest first."""
-        for at in self._needed:
-            self._results[at] = await self._stage(self.recipe.stages[at])
+        try:
+            for at in self._needed:
+                self._results[at] = await self._stage(self.recipe.stages[at])
+        finally:
+            await asyncio.shield(self._around.maker.settle())
         return self._results[self._needed[-1]]
 
     def _outer_arguments(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from termarena.sandbox.images.getting import drop_scratch, keep_layer
 from termarena.sandbox.images.layers import LayerFacts
 from termarena.sandbox.images.store import FILES
 from termarena.sandbox.namespace.building import remove_tree
-from termarena.sandbox.namespace.worker import Disk
+from termarena.sandbox.namespace.worker import Disk, Mount
 from termarena.sandbox.spec import Limits, Network, SandboxSpec
 
 if TYPE_CHECKING:
@@ -54,6 +54,12 @@ class LayerMaker:
     shelf: ImageShelf
     use_cache: bool = True
     network: Network = field(default_factory=lambda: Network(mode="public"))
+    unwritten: list[asyncio.Future[None]] = field(default_factory=list)
+    """What is being remembered."""
+
+    async def settle(self) -> None:
+        """Wait until every step is remembered; raises `OSError`."""
+        await asyncio.gather(*self.unwritten)
 
     async def make(
         self,
@@ -63,6 +69,7 @@ class LayerMaker:
         *,
         workdir: str | None = None,
         network: Network | None = None,
+        mounts: tuple[Mount, ...] = (),
     ) -> Made:
         """The configuration with the layer that `work` makes, if it changes anything.
 
@@ -75,34 +82,38 @@ class LayerMaker:
         store, driver = self.shelf.store, self.shelf.driver
         with store.scratch() as folder:
             try:
-                async with driver.start_on(spec, await self.base(config), Disk(folder, holds_changes=True)) as box:
-                    owners = await work(box)
+                disk = Disk(folder, holds_changes=True, mounts=mounts)
+                async with driver.start_on(spec, self.base(config), disk) as box:
+                    facts = LayerFacts(owners=await work(box))
                     await box.seal()
-                    facts = await _pack(box)
+                    _forget_made(folder / FILES, box.made_for_mounts)
+                    has_changed = bool(os.listdir(folder / FILES))  # noqa: PTH208 - names are enough
+                    if has_changed:
+                        await _pack(box, facts)
             except BaseException:
                 await asyncio.shield(drop_scratch(driver, folder))
                 raise
-            facts.owners = owners
-            await asyncio.to_thread(_remove_work, folder / "work")
-            if not os.listdir(folder / FILES):  # noqa: PTH208 - names are enough
-                await drop_scratch(driver, folder)
-                facts.diff_id = ""
-            else:
+            _remove_work(folder / "work")
+            if has_changed:
                 await keep_layer(driver, store, folder, facts)
-        self._remember(path, facts.diff_id)
+            else:
+                await drop_scratch(driver, folder)
+        # Making it durable takes as long as an empty step: the next one need not wait for it.
+        writing = asyncio.get_running_loop().run_in_executor(None, self._remember, path, facts.diff_id)
+        self.unwritten.append(writing)
         return Made(_with(config, facts.diff_id), was_cached=False)
 
-    async def base(self, config: ImageConfig) -> Base:
+    def base(self, config: ImageConfig) -> Base:
         """What lies below the next layer."""
         layers = self.shelf.store.layers_of(config)
         folders = tuple(layer.files for layer in reversed(layers))
-        return await asyncio.to_thread(self.shelf.driver.roots.over, folders, config.files_digest)
+        return self.shelf.driver.roots.over(folders, config.files_digest)
 
     @contextlib.asynccontextmanager
     async def looking_at(self, config: ImageConfig) -> AsyncIterator[NamespaceSandbox]:
         """A sandbox to take files from."""
         spec = SandboxSpec(limits=LIMITS)
-        async with self.shelf.driver.start_on(spec, await self.base(config), None) as box:
+        async with self.shelf.driver.start_on(spec, self.base(config), None) as box:
             yield box
 
     def _cache_path(self, config: ImageConfig, key: object) -> Path:
@@ -126,9 +137,9 @@ def _with(config: ImageConfig, diff_id: str) -> ImageConfig:
     return replace(config, diff_ids=(*config.diff_ids, diff_id)) if diff_id else config
 
 
-async def _pack(box: NamespaceSandbox) -> LayerFacts:
-    """The digest and the size of the layer's archive, which is not kept."""
-    state, facts = hashlib.sha256(), LayerFacts()
+async def _pack(box: NamespaceSandbox, facts: LayerFacts) -> None:
+    """Find the digest and the size of the layer's archive, which is not kept."""
+    state = hashlib.sha256()
     reading, writing = os.pipe()
 
     def consume() -> None:
@@ -145,7 +156,17 @@ async def _pack(box: NamespaceSandbox) -> LayerFacts:
         os.close(writing)
         await asyncio.shield(consuming)
     facts.diff_id = "sha256:" + state.hexdigest()
-    return facts
+
+
+def _forget_made(files: Path, made: tuple[str, ...]) -> None:
+    """Take what was made for mounts only out of the layer again; what a step put into it stays."""
+    for path in reversed(made):
+        place = files / path.lstrip("/")
+        with contextlib.suppress(OSError):
+            if place.is_dir():
+                place.rmdir()
+            elif place.stat().st_size == 0:
+                place.unlink()
 
 
 def _remove_work(folder: Path) -> None:

@@ -12,6 +12,7 @@ from termarena.sandbox.images.copying import Copying, CopyOrder, is_archive, pic
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.fetching import fetch_file
 from termarena.sandbox.images.making import Made
+from termarena.sandbox.images.mounting import MountPlaces, plan_mount
 from termarena.sandbox.images.recipe import refuse
 from termarena.sandbox.spec import Network
 
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from termarena.sandbox.images.making import LayerMaker, Owners
     from termarena.sandbox.images.recipe import Instruction
     from termarena.sandbox.namespace.box import NamespaceSandbox
+    from termarena.sandbox.namespace.worker import Mount
 
 __all__ = ["StageWork", "Surroundings"]
 
 SHELL: Final = ("/bin/sh", "-c")
+APT_SETTINGS: Final = "/dev/apt.conf"
+"""Where a sandbox that fakes owners has what apt must be told."""
 TAIL_LINES: Final = 40
 NANOSECONDS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
@@ -46,6 +50,8 @@ class Surroundings:
     """The image of an earlier stage, by name or number, or of any name."""
     scratch: Path
     """A folder for downloads."""
+    secrets: Mapping[str, Path] = field(default_factory=dict)
+    """The files of `RUN --mount=type=secret`."""
     escape: str = "\\"
 
 
@@ -194,25 +200,42 @@ class StageWork:
 
     async def _run(self, one: Instruction) -> Made:
         mode = one.flag("network") or "default"
-        if mode not in ("default", "none") or one.flag("mount") is not None:
-            what = "--mount" if one.flag("mount") is not None else f"--network={mode}"
-            raise refuse(self.around.source, one.line, f"RUN {what} is not supported", text=self.step)
+        if mode not in ("default", "none"):
+            raise refuse(self.around.source, one.line, f"RUN --network={mode} is not supported", text=self.step)
+        mounts, mount_keys = self._mounts(one)
         argv = list(one.words) if one.is_json else [*(self.config.shell or SHELL), _script(one)]
         declared = {name: value for name, value in self.arguments.items() if name not in self.config.environment}
         env = {**declared, **self.config.environment}
         user = self.config.user or "root"
-        key = ["RUN", argv, sorted(env.items()), user, self.config.workdir, mode]
+        key = ["RUN", argv, sorted(env.items()), user, self.config.workdir, mode, mount_keys]
 
         async def run(box: NamespaceSandbox) -> Owners:
             lines = _Lines(self._hear)
-            done = await box.exec_told(argv, lines.take, user=user, cwd=self.config.workdir or "/", env=env)
+            more = {} if self._has_users else {"APT_CONFIG": APT_SETTINGS}
+            cwd = self.config.workdir or "/"
+            done = await box.exec_told(argv, lines.take, user=user, cwd=cwd, env={**env, **more})
             lines.finish()
             if done.exit_status != 0:
                 raise self._failed(one, f"the command ended with status {done.exit_status}")
             return {}
 
         network = Network(mode="none") if mode == "none" else None
-        return await self.around.maker.make(self.config, key, run, network=network)
+        return await self.around.maker.make(self.config, key, run, network=network, mounts=mounts)
+
+    def _mounts(self, one: Instruction) -> tuple[tuple[Mount, ...], list[list[str]]]:
+        """What the step sees beside the layers, and what of it decides whether the step is known."""
+        around = self.around
+        store = around.maker.shelf.store
+        places = MountPlaces(around.context, store.folder / "mounts" / store.ids.kind, around.secrets, self._absolute)
+        mounts, keys = [], []
+        for text in [value for name, value in one.flags if name == "mount"]:
+            try:
+                mount, key = plan_mount(self._filled(text), places)
+            except (ValueError, FileNotFoundError) as error:
+                raise refuse(around.source, one.line, f"RUN {error}", text=self.step) from error
+            mounts += [] if mount is None else [mount]
+            keys.append(key)
+        return tuple(mounts), keys
 
     def _hear(self, line: str) -> None:
         self.tail.append(line)

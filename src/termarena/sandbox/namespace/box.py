@@ -65,6 +65,7 @@ class NamespaceSandbox:
         self._is_frozen = False
         self._is_stopped = False
         self._used = Usage()
+        self.made_for_mounts: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -103,6 +104,7 @@ class NamespaceSandbox:
             await asyncio.wait({ended})
         if self._ready.done():
             message = self._ready.result()
+            self.made_for_mounts = tuple(message.get("made", ()))
             if self._held.cgroup is not None and not message.get("is_born"):
                 self._held.cgroup.forget_born()
             return message

@@ -12,8 +12,8 @@ import os
 import stat
 from typing import Any, Final
 
+from . import files, unpack
 from . import syscalls as sc
-from . import unpack
 
 STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
 DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
@@ -43,6 +43,8 @@ HIDDEN_SYS: Final = (
     "fs/bpf",
     "fs/selinux",
 )
+APT_SETTINGS: Final = "/dev/apt.conf"
+"""Where no user can be changed to, apt has to be told; a file beside the devices lands in no layer."""
 SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 
 
@@ -75,6 +77,9 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     opened = [[_path_of(lower) for lower in group] for group in lowers]
     disk = plan.get("disk")
     lent = None if not disk else _path_of(disk["path"] if disk["fd"] is None else disk["fd"])
+    for mount in plan["mounts"]:
+        if mount["path"] is not None and mount["fd"] is None:
+            mount["fd"] = _detached(mount["path"], is_writable=mount["is_writable"])
     staging = next(path for path in STAGING_CANDIDATES if os.path.isdir(path))
     options = f"size={plan['disk_bytes']},nr_inodes={plan['inodes']},mode=755"
     sc.mount("none", staging, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
@@ -97,11 +102,46 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     if disk:
         volumes[0].disk_fd = os.open("disk", os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
+    if plan["fakes_owners"]:
+        _write(f"new{APT_SETTINGS}", b'APT::Sandbox::User "root";\n')
     os.chdir("new")
     sc.pivot_root(".", ".")
     sc.unmount(".")
     os.chdir("/")
     return volumes
+
+
+def _detached(path: str, *, is_writable: bool) -> int:
+    tree = sc.open_tree(path)
+    if not is_writable:
+        sc.set_mount_attributes(tree, sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
+    return tree
+
+
+def mount_more(mount: dict[str, Any]) -> list[str]:
+    """Mount a folder or file of the host, or memory, in the finished root; what had to be made for it."""
+    at = mount["at"]
+    if mount["is_file"]:
+        made = files.make_folder(os.path.dirname(at))
+        if not os.path.lexists(at):
+            _write(at, b"")
+            made.append(at)
+    else:
+        made = files.make_folder(at)
+    if mount["path"] is None:
+        options = f"size={mount['size_bytes']},mode=1777"
+        sc.mount("none", at, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
+    else:
+        sc.move_mount(mount["fd"], at)
+    return made
+
+
+def _write(path: str, content: bytes) -> None:
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
 
 
 def _path_of(lower: int | str) -> int | str:

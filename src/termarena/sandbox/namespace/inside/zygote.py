@@ -144,6 +144,11 @@ class _ForkServer:
         tree = self._shifted(plan["disk"]["path"], plan["ids"], is_writable=True)
         trees += [] if tree is None else [tree]
         plan["disk"]["fd"] = tree
+        for mount in plan["mounts"]:
+            mount["fd"] = None
+            if mount["path"] is not None:
+                mount["fd"] = self._shifted(mount["path"], plan["ids"], is_writable=mount["is_writable"])
+                trees += [] if mount["fd"] is None else [mount["fd"]]
 
     def _shifted(self, path: str, ids: dict[str, Any], *, is_writable: bool = False) -> int | None:
         if not ids["shift"]:
