@@ -61,13 +61,13 @@ class Sender:
 
         Raises Refused with the arena's reason, FetchError where it does not answer; both can be tried again.
         """
-        if self._sent is None:
-            self._sent = self._found_place()
-        trials = 0
-        while piece := self._next_piece(self._sent):
-            self._ask("PUT", f"/api/runs/{self._folder.id}/archive?journal_from={self._sent.size_bytes}", piece.archive)
-            self._sent = piece.end
+        sent, trials = self._sent or self._found_place(), 0
+        self._sent = None  # whatever fails from here on: the arena is asked again how much it has
+        while piece := self._next_piece(sent):
+            self._ask("PUT", f"/api/runs/{self._folder.id}/archive?journal_from={sent.size_bytes}", piece.archive)
+            sent = piece.end
             trials += piece.trials
+        self._sent = sent
         return trials
 
     def close(self) -> None:

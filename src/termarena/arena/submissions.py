@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api")
 MEMORY_BYTES = 8 << 20
 """Of an archive; a larger one waits on disk."""
 RunName = Annotated[str, Path(pattern=RUN_NAME, description="The run's folder, by its name.")]
-ARCHIVE = {"requestBody": {"content": {"application/gzip": {"schema": {"type": "string", "format": "binary"}}}}}
+ARCHIVE = {"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
 class Journal(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,7 +78,8 @@ def serve(  # noqa: PLR0913 - one parameter per option
     listening = listen(config)
     print_json({"url": listening.url}, is_line=True) if json else print_line(listening.url)
     say("serving; Ctrl-C stops it")
-    go_on(config, listening)
+    with suppress(KeyboardInterrupt):  # how it is ended
+        go_on(config, listening)
 
 
 def _db_url(db: str | None, runs: Path) -> str:

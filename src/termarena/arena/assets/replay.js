@@ -69,7 +69,7 @@
     const times = steps.map((step) => shownTime(corners, step.at));
     const player = AsciinemaPlayer.create({ data }, place, {
       cols: Number(place.dataset.cols), rows: Number(place.dataset.rows), fit: "width", preload: true,
-      poster: `npt:${corners[corners.length - 1][1]}`, terminalLineHeight: 1.25,
+      poster: `npt:${corners[corners.length - 1][1] + 1}`, terminalLineHeight: 1.25,
     });
     place.dataset.state = "ready";
     player.addEventListener("play", () => { place.dataset.state = "playing"; });
