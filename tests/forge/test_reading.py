@@ -217,6 +217,25 @@ def test_the_alternate_screen_is_seen_in_every_form() -> None:
     assert not _read((0, "\x1b[?25l\x1b[?1000h plain")).alternate_screen
 
 
+def test_a_screen_drawn_without_the_alternate_one() -> None:
+    drawing = "".join(f"\x1b[{row};1Hrow {row}" for row in range(1, 20)) + "\x1b[22;1H\r\n"
+    bar = "".join(f"\x1b[24;1H{part}%\x1b[1A" for part in range(50)) + "\r\n"
+    for output, is_drawn in ((drawing, True), (bar, False)):
+        found = _read((0, f"{A}$ {B}"), (1, "tool\r\n\x1b]133;C\x07"), (0.1, output + D))
+        assert [command.interactive for command in found.commands] == [is_drawn]
+        typed = _read(
+            (0, "$ "),
+            (1, "t"),
+            *_keys("ool"),
+            (0.3, "\r\n"),
+            (0.1, output + "$ "),
+            (1, "l"),
+            *_keys("s"),
+            (0.3, "\r\n$ "),
+        )
+        assert [command.interactive for command in typed.commands][:1] == [is_drawn]
+
+
 def test_wide_characters_and_long_lines() -> None:
     text = "echo " + "日本語 " * 30 + "x" * 100
     found = _read((0, f"{ON}$ "), (1, text), (0.1, f"\r\n{OFF}\r"), (0.1, f"{ON}$ "))

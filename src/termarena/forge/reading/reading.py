@@ -53,6 +53,9 @@ class _Found(NamedTuple):
 def _transcript(recording: Recording, *, source: str, digest: str) -> Transcript:
     tape = tape_of(recording.events)
     found = _look(tape, recording)
+    for draft in found.drafts:
+        if draft.began_at is not None:
+            draft.interactive |= tape.is_drawn(draft.began_at, draft.ended_at or len(tape.content))
     commands = resolve(found.drafts) or recorded_command(recording, found.text)
     return Transcript(
         source=source,
