@@ -40,9 +40,16 @@ def _small_model_answers() -> bool:
         return False
 
 
+def _postgresql_is_installed() -> bool:
+    from support.postgres import programs  # noqa: PLC0415 - as above
+
+    return programs() is not None
+
+
 # Components that are not simply a command on the PATH: how to tell, and how to get them.
 COMPONENTS: dict[str, tuple[Callable[[], bool], str]] = {
     "docker": (_engine_answers, "start a Docker or Podman engine; `termarena doctor --docker` says what is wrong"),
+    "postgresql": (_postgresql_is_installed, "install it: apt-get install postgresql"),
     "small-model": (_small_model_answers, 'serve a small language model: eval "$(.ci/small-model start)"'),
     "user-namespaces": (_user_namespaces_work, "allow user namespaces; `termarena doctor` says how"),
 }

@@ -82,6 +82,11 @@ def under_policy(spec: SandboxSpec, policy: NetworkPolicy | None) -> SandboxSpec
     return spec.model_copy(update={"network": network})
 
 
+def _without_agent(spec: SandboxSpec) -> SandboxSpec:
+    """The spec of a sandbox in which an agent lived, without the agent and its way to a model."""
+    return spec.model_copy(update={"network": spec.network.without_gateway(), "mounts": ()})
+
+
 def _put_aside(case: Case, graded_in: GradedIn) -> None:
     """Keep what these tests wrote under a name that tells where they ran; what counts has the plain name."""
     for path in (case.output, case.logs):
@@ -164,7 +169,7 @@ class Judge:
     async def _sealed(self, case: Case) -> Verdict:
         if case.snapshot is None:
             raise ValueError("a sealed grading needs the snapshot of the state")
-        spec = under_policy(case.snapshot.spec, case.grading.network)
+        spec = under_policy(_without_agent(case.snapshot.spec), case.grading.network)
         async with self._driver.start(case.snapshot, spec=spec) as fork:
             return await self._grade(case, fork, "sealed")
 

@@ -51,6 +51,8 @@ class StartState:
     what: SandboxSpec | Snapshot
     spec: SandboxSpec
     """With the limits, network, variables and working folder of the task."""
+    substitutes: tuple[str, ...] = ()
+    """The names of images for which this site has set another one: not comparable with the original."""
     healthcheck: Healthcheck | None = None
     _driver: Driver = field(kw_only=True, repr=False)
 
@@ -153,6 +155,7 @@ class Stage:
             was_cached=made.prepared.was_cached if is_first else True,
             what=made.snapshot or spec,
             spec=spec,
+            substitutes=made.prepared.substitutes,
             healthcheck=environment.healthcheck,
             _driver=self._driver,
         )
@@ -180,7 +183,7 @@ class Stage:
 
     async def _spec(self, environment: Environment) -> SandboxSpec:
         features = (await asyncio.to_thread(self._driver.capabilities)).features
-        if Feature.BUILD not in features:
+        if Feature.HOST_ROOT in features and (environment.bare is not None or not has_image(environment)):
             return bare_spec(environment, variables=self._variables)
         if not has_image(environment):
             why = "the task names no image, no Dockerfile and no compose file"

@@ -294,6 +294,10 @@ class NamespaceSandbox:
         before = () if since is None else since.entries or ()
         return changes_between(before, now)
 
+    async def layer_job(self, job: str, name: str, fd: int | None = None) -> dict[str, Any]:
+        """Work on a layer below the folder that was lent; `fd` is its stream. Raises `SandboxFileError`."""
+        return await self._files.job(job, () if fd is None else (fd,), name=name, path=name)
+
     # The network and the end.
 
     async def listen(self, port: int = 0) -> socket.socket:

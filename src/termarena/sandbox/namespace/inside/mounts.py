@@ -7,6 +7,7 @@ names there, so that no path of the host shows in the sandbox's mount table.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from typing import Any, Final
@@ -48,13 +49,14 @@ SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 class Volume:
     """One overlay of the sandbox: where it is mounted, its changes, and what lies below them."""
 
-    __slots__ = ("at", "base_fd", "layer_fds", "tree_fds", "upper_fd")
+    __slots__ = ("at", "base_fd", "disk_fd", "layer_fds", "tree_fds", "upper_fd")
 
     def __init__(self, at: str, *, upper_fd: int, base_fd: int, layer_fds: list[int], tree_fds: list[int]) -> None:
         """All are folders: the changes, what was there at the start, and the change layers it was forked from.
 
         `tree_fds` are detached mounts of the layers, lowest first, and of the changes, for a fork.
         """
+        self.disk_fd: int | None = None
         self.at = at
         self.upper_fd = upper_fd
         self.base_fd = base_fd
@@ -65,8 +67,9 @@ class Volume:
 def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd: int | None) -> list[Volume]:
     """Build the root that `plan` describes and move into it; `lowers` has one list per volume, uppermost first.
 
-    A lower is the descriptor of a detached mount, or a path of the host. `restore_fd` is a snapshot whose layers come
-    above them. Raises `OSError` of the step that failed, `ValueError` for a snapshot that cannot be read.
+    A lower is the descriptor of a detached mount, or a path of the host. Behind those of the volumes come the folders
+    that are mounted, one by one. `restore_fd` is a snapshot whose layers come above the lowers. Raises `OSError` of the
+    step that failed, `ValueError` for a snapshot that cannot be read.
     """
     sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     opened = [[_path_of(lower) for lower in group] for group in lowers]
@@ -79,11 +82,19 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     layers = 0 if restore_fd is None else plan["restore_layers"]
     if restore_fd is not None:
         _restore(restore_fd, offset=plan["restore_offset"], layers=layers, volumes=len(ats))
+    disk = plan.get("disk")
+    if disk:
+        _attach_disk(disk["fd"], is_mount=plan["ids"]["shift"])
     volumes = []
     for index, at in enumerate(ats):
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
         own_layers = names[: layers + plan["volumes"][index]["layers"]]
-        volumes.append(_mount_volume(index, at, names, layers=own_layers))
+        place = "disk/" if disk and disk["holds_changes"] and index == 0 else ""
+        volumes.append(_mount_volume(index, at, names, layers=own_layers, place=place))
+    for mount, group in zip(plan["mounts"], opened[len(ats) :], strict=True):
+        _mount_folder(f"new{mount['at']}", group[0])
+    if disk:
+        volumes[0].disk_fd = os.open("disk", os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
     os.chdir("new")
     sc.pivot_root(".", ".")
@@ -111,9 +122,21 @@ def _attach(index: int, lowers: list[int | str]) -> list[str]:
     return names
 
 
-def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str]) -> Volume:
-    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes."""
-    upper, work, base = f"u{index}", f"w{index}", names[0]
+def _attach_disk(fd: int, *, is_mount: bool) -> None:
+    """Give the folder of the host that was lent a name in the staging folder."""
+    if is_mount:
+        os.mkdir("disk")
+        sc.move_mount(fd, "disk")
+    else:
+        os.symlink(f"/proc/self/fd/{fd}", "disk")
+
+
+def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str], place: str = "") -> Volume:
+    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes.
+
+    Its own changes are kept below `place`: in memory, or in the folder that was lent.
+    """
+    upper, work, base = (f"{place}fs", f"{place}work", names[0]) if place else (f"u{index}", f"w{index}", names[0])
     os.mkdir(upper)
     os.mkdir(work)
     if len(names) > 1:
@@ -164,6 +187,20 @@ def _folder(path: str) -> bool:
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o755)
     return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _mount_folder(target: str, source: int | str) -> None:
+    """Show a folder of the host, read-only. Raises `OSError` where a link or a file stands in its place."""
+    parts = target.split("/")
+    for depth in range(2, len(parts) + 1):
+        path = "/".join(parts[:depth])
+        if not _folder(path):
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
+    if isinstance(source, int):
+        sc.move_mount(source, target)
+        return
+    sc.mount(source, target, flags=sc.MS_BIND)
+    sc.mount(None, target, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
 
 
 def _mount_kernel_file_systems(root: str, *, shm_bytes: int) -> None:

@@ -32,7 +32,10 @@ SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lowers: list[list[int | str]]) -> NoReturn:
     """Become process 1: wait for the ids, assemble, serve. Never returns to the fork server's code."""
     try:
-        _become_first(control, keep={*fds, *(lower for group in lowers for lower in group if isinstance(lower, int))})
+        lent = [plan["disk"]["fd"]] if plan.get("disk") else []
+        _become_first(
+            control, keep={*fds, *lent, *(lower for group in lowers for lower in group if isinstance(lower, int))}
+        )
         try:
             volumes = _assemble(plan, fds, lowers)
         except (OSError, ValueError, StopIteration) as error:

@@ -167,11 +167,15 @@ class Packer:
         self.out.write(bytes(2 * BLOCK))
         self.out.flush()
 
+    def write_header(self, member: Member) -> None:
+        """Announce a member."""
+        self.out.write(header(member))
+
     def _add_folder(self, fd: int, name: str) -> None:
         member = Member(name, "folder", os.fstat(fd))
         if self.exact:
             member.attributes = attributes_of(fd, self.keeps)
-        self.out.write(header(member))
+        self.write_header(member)
 
     def _add(self, folder_fd: int, name: str, member_name: str) -> bool:
         """Add one entry; True for a folder, which is to be walked."""
@@ -184,16 +188,16 @@ class Packer:
             return True
         earlier = self._links.get((found.st_dev, found.st_ino)) if found.st_nlink > 1 else None
         if kind == stat.S_IFLNK:
-            self.out.write(header(Member(member_name, "symlink", found, target=os.readlink(name, dir_fd=folder_fd))))
+            self.write_header(Member(member_name, "symlink", found, target=os.readlink(name, dir_fd=folder_fd)))
         elif earlier is not None:
-            self.out.write(header(Member(member_name, "link", found, target=earlier)))
+            self.write_header(Member(member_name, "link", found, target=earlier))
         elif kind == stat.S_IFREG:
             self._add_file(folder_fd, name, member_name)
             self._links[found.st_dev, found.st_ino] = member_name
         elif kind == stat.S_IFIFO:
-            self.out.write(header(Member(member_name, "fifo", found)))
+            self.write_header(Member(member_name, "fifo", found))
         elif self.exact and is_whiteout(found):
-            self.out.write(header(Member(member_name, "device", found)))
+            self.write_header(Member(member_name, "device", found))
         else:
             self.skipped.append(member_name)
         return False
@@ -215,7 +219,7 @@ class Packer:
             self._spend(member)
             if self.exact:
                 member.attributes = attributes_of(fd, self.keeps)
-            self.out.write(header(member))
+            self.write_header(member)
             left = member.size
             while left and (chunk := os.read(fd, min(CHUNK, left))):
                 self.out.write(chunk)
