@@ -4,8 +4,8 @@
     python scripts/command_packages.py --installed > src/termarena/forge/command_packages.tsv
 
 `apt-file update` or a mirror's `dists/<release>/main/` has the file. `--installed` takes what dpkg knows on this
-machine instead: exact, and only as wide as what is installed. Where several packages bring a command, the one
-that is called like it wins, then the shortest name.
+machine instead: exact, and only as wide as what is installed. Where several packages bring a command, the one that is
+called like it wins, then the shortest name.
 """
 
 from __future__ import annotations

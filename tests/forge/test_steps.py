@@ -101,3 +101,11 @@ def test_every_script_is_one_that_bash_can_read(transcript: object) -> None:
 def test_changes_of_the_shell_behind_the_last_step_are_left_out() -> None:
     draft = synthesize(session("Tail", "touch a", "cd /tmp", "export X=1"))
     assert draft.solution.splitlines()[3:] == ["touch a"]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [("/home/anna/secret-project/a.cast", "a.cast"), ("https://example.org/a/1", "https://example.org/a/1")],
+)
+def test_a_task_names_its_recording_and_not_where_it_lay(source: str, told: str) -> None:
+    assert synthesize(SORTING.model_copy(update={"source": source})).source == told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
@@ -33,6 +34,7 @@ class Draft:
     id: str
     title: str
     source: str
+    """The recording's address, or the name of its file: where that lies is nobody's business."""
     digest: str
     """Of the recording."""
     places: Places
@@ -75,7 +77,7 @@ def synthesize(transcript: Transcript) -> Draft:
     return Draft(
         id=_task_id(transcript),
         title=" ".join(transcript.title.split()),
-        source=transcript.source,
+        source=_public(transcript.source),
         digest=transcript.digest,
         places=places,
         steps=steps,
@@ -84,6 +86,10 @@ def synthesize(transcript: Transcript) -> Draft:
         cols=min(max(transcript.cols, 20), 500),
         rows=min(max(transcript.rows, 5), 200),
     )
+
+
+def _public(source: str) -> str:
+    return source if "://" in source else PurePath(source).name
 
 
 def _task_id(transcript: Transcript) -> str:

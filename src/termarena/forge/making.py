@@ -234,7 +234,9 @@ def _check_proof(proof: Proof, config: MakingConfig) -> None:
 def _lineage(making: Making) -> dict[str, Any]:
     """What goes with a task: where it comes from and what was proven; no word of the recording's output."""
     found = evidence(making)
-    return {name: found[name] for name in ("recording", "fidelity", "mutation_score", "trials")}
+    source = making.draft.source if making.draft else ""
+    kept = {name: found[name] for name in ("fidelity", "mutation_score", "trials")}
+    return {"recording": {"source": source, "digest": making.transcript.digest}, **kept}
 
 
 def evidence(making: Making) -> dict[str, Any]:

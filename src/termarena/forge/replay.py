@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Replay", "Replayed", "amended", "replay"]
 
 STEP_TIMEOUT_S: Final = 60.0
+REPLAY_TIMEOUT_S: Final = 300.0
 SHOWN: Final = 400
 _ENV: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "TERM": "xterm-256color"}
 
@@ -63,16 +65,17 @@ class Replay:
 async def replay(state: StartState, draft: Draft) -> Replay:
     """Type the session into a shell on the start state; what makes inputs has happened there already.
 
-    A command that does not come back ends the replay: those behind it count as unlike.
+    A command that does not come back ends the replay, and so do five minutes: those behind it count as unlike.
     """
     wanted = [step for step in draft.steps if _is_replayed(step)]
     done: list[Replayed] = []
+    began = time.monotonic()
     async with state.start() as box:
         options = TerminalOptions(draft.cols, draft.rows, shell_argv=("bash", "--norc"), cwd=draft.workdir, env=_ENV)
         async with open_terminal(box, options) as terminal:
             for step in wanted:
                 done.append(await _again(terminal, step))
-                if done[-1].exit_status is None:
+                if done[-1].exit_status is None or time.monotonic() - began > REPLAY_TIMEOUT_S:
                     break
     missing = [_unlike(step) for step in wanted[len(done) :]]
     return Replay((*done, *missing))
