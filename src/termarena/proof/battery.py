@@ -110,7 +110,7 @@ async def prove_task(task: Task, bench: Bench, options: BatteryOptions, *, cache
         seconds=round(time.monotonic() - began, 2),
         trials=len(found.evidence),
         trials_run=stand.started,
-        letter=letter_of(faults, is_whole=True),
+        letter=letter_of(faults),
         faults=faults,
         solvable=found.solvable,
         trivial=found.trivial,
