@@ -66,7 +66,7 @@ class BatteryOptions:
     mutants: int = 40
     """Of it, at most."""
     mutants_s: float = 40.0
-    """For how long mutants are tried, all trials summed; the first dozen are tried anyway."""
+    """For how long mutants are tried, all trials summed; the first dozen end states are graded anyway."""
     exploits: tuple[str, ...] | None = None
     """Only those of these names; None is all."""
 
