@@ -66,7 +66,7 @@ class BatteryOptions:
     mutants: int = 40
     """Of it, at most."""
     mutants_s: float = 40.0
-    """For how long mutants are tried, all trials summed; the first dozen are tried anyway."""
+    """For how long mutants are tried, all trials summed; the first dozen end states are graded anyway."""
     exploits: tuple[str, ...] | None = None
     """Only those of these names; None is all."""
 
@@ -110,7 +110,7 @@ async def prove_task(task: Task, bench: Bench, options: BatteryOptions, *, cache
         seconds=round(time.monotonic() - began, 2),
         trials=len(found.evidence),
         trials_run=stand.started,
-        letter=letter_of(faults, is_whole=True),
+        letter=letter_of(faults),
         faults=faults,
         solvable=found.solvable,
         trivial=found.trivial,

@@ -49,6 +49,7 @@ RULES: Final[dict[str, str]] = {
 LEAST_SCORE: Final = 0.8
 MOST_LEAKS: Final = 5
 _GRAVE: Final = frozenset({"no-solution", "unsolvable", "trivial", "grader-broken"})
+_LIGHT: Final = frozenset({"fragile", "tight-limits"})
 
 
 class Fault(Frozen):
@@ -59,17 +60,15 @@ class Fault(Frozen):
     message: str
 
 
-def letter_of(faults: tuple[Fault, ...], *, is_whole: bool) -> Letter:
-    """The grade: A without a fault, F where the task cannot measure anything, else lower with every kind of fault.
-
-    `is_whole`: whether every stage was done; without it nothing is better than B.
-    """
+def letter_of(faults: tuple[Fault, ...]) -> Letter:
+    """The grade: A without a fault, B with a light one, C with a heavy one or two light ones, D with more; F where the
+    task cannot measure anything."""
     kinds = {fault.rule for fault in faults}
     if kinds & _GRAVE:
         return "F"
+    weight = sum(1 if rule in _LIGHT else 2 for rule in kinds)
     order: tuple[Letter, ...] = ("A", "B", "C", "D")
-    place = min(len(kinds) + 1, 3) if kinds else 0
-    return order[max(place, 0 if is_whole else 1)]
+    return order[min(weight, 3)]
 
 
 def solvable_faults(found: Solvable) -> Iterator[Fault]:
