@@ -19,7 +19,7 @@ import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,21 +72,34 @@ TASK = {
 }
 
 
+class White(NamedTuple):
+    """A white agent that runs."""
+
+    said: str
+    """Its first line."""
+    pid: int
+
+    def cpu_s(self) -> float:
+        """What it has used of a processor."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextlib.contextmanager
-def white(*words: str) -> Iterator[str]:
-    """A white agent in its own process; its address."""
+def white(*words: str) -> Iterator[White]:
+    """A white agent in its own process."""
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
     assert process.stdin is not None  # noqa: S101 - asked for above
     assert process.stdout is not None  # noqa: S101 - asked for above
     try:
-        yield process.stdout.readline().strip()
+        yield White(process.stdout.readline().strip(), process.pid)
     finally:
         process.stdin.close()
         process.terminate()
         process.wait()
 
 
-def scripted(commands: int) -> contextlib.AbstractContextManager[str]:
+def scripted(commands: int) -> contextlib.AbstractContextManager[White]:
     """One that runs so many commands."""
     return white(sys.executable, "-c", WHITE, str(commands))
 
@@ -116,13 +129,16 @@ def referee(folder: Path, tasks: tuple[Task, ...], *, at_once: int = 64) -> Refe
 
 
 async def overhead(folder: Path, commands: int) -> dict[str, Any]:
-    """A command over A2A beside the same command in the same kind of session."""
+    """What a turn takes beyond its command; and, since that grows with the load of the machine, the processor time of
+    both sides for each command, the rest of the battle included."""
     from termarena.battles.orders import Order  # noqa: PLC0415 - as above
 
     judge = referee(folder, (task_in(folder),))
-    with scripted(commands) as url:
-        await judge.fight(Order(url, battle_id="warm"), lambda _: None)
-        await judge.fight(Order(url, battle_id="measured"), lambda _: None)
+    with scripted(commands) as agent:
+        await judge.fight(Order(agent.said, battle_id="warm"), lambda _: None)
+        before = time.process_time(), agent.cpu_s()
+        await judge.fight(Order(agent.said, battle_id="measured"), lambda _: None)
+        used = time.process_time() - before[0], agent.cpu_s() - before[1]
     await judge.aclose()
     kept = next((folder / "battles" / "battle_measured").rglob("messages.jsonl"))
     sent = [json.loads(line)["at"] for line in kept.read_text().splitlines() if '"direction": "sent"' in line]
@@ -136,6 +152,8 @@ async def overhead(folder: Path, commands: int) -> dict[str, Any]:
         "lowest_decile_ms": round(statistics.quantiles(cycles, n=10)[0], 2),
         "command_ms": round(command, 2),
         "overhead_ms": round(cycle - command, 2),
+        "referee_cpu_ms": round(used[0] * 1000 / len(inside), 2),
+        "white_cpu_ms": round(used[1] * 1000 / len(inside), 2),
     }
 
 
@@ -149,8 +167,8 @@ async def at_once(folder: Path, battles: int, commands: int) -> dict[str, Any]:
 
     judge = referee(folder, (task_in(folder),))
     began = time.monotonic()
-    with scripted(commands) as url:
-        results = await asyncio.gather(*(judge.fight(Order(url), lambda _: None) for _ in range(battles)))
+    with scripted(commands) as agent:
+        results = await asyncio.gather(*(judge.fight(Order(agent.said), lambda _: None) for _ in range(battles)))
     took = time.monotonic() - began
     await judge.aclose()
     done = sum(result["score"] == 1 and result["rows"][0]["n_commands"] == commands for result in results)  # type: ignore[index,call-overload]  # JSON
@@ -164,9 +182,9 @@ async def in_a_row(folder: Path, battles: int) -> dict[str, Any]:
     judge = referee(folder, (task_in(folder),))
     seen: list[tuple[int, int]] = []
     solved = 0
-    with scripted(3) as url:
+    with scripted(3) as agent:
         for _ in range(battles):
-            result = await judge.fight(Order(url), lambda _: None)
+            result = await judge.fight(Order(agent.said), lambda _: None)
             solved += result["score"] == 1
             seen.append((_rss_kib(), len(os.listdir("/proc/self/fd"))))  # noqa: PTH208 - a count
     await judge.aclose()
@@ -193,8 +211,8 @@ async def samples(folder: Path) -> dict[str, Any]:
     tasks = load_dataset(SAMPLES).tasks
     judge = referee(folder, tasks, at_once=2)
     program = str(Path(sys.executable).with_name("termarena"))
-    with white(program, "white", "--port", "0", "--json") as told:
-        result = await judge.fight(Order(json.loads(told)["url"]), lambda _: None)
+    with white(program, "white", "--port", "0", "--json") as agent:
+        result = await judge.fight(Order(json.loads(agent.said)["url"]), lambda _: None)
     await judge.aclose()
     return {"battles": result["max_score"], "solved": result["score"], "unscored": result["unscored"]}
 
