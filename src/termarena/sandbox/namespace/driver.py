@@ -234,7 +234,7 @@ class NamespaceDriver:
         plan = Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1])
         if disk is not None:
             plan.message["disk"] = {"path": str(disk.folder), "holds_changes": disk.holds_changes}
-            plan.message["mounts"] = [mount.as_plan() for mount in disk.mounts]
+            plan.message["step_mounts"] = [mount.as_plan() for mount in disk.mounts]
             plan.message["fakes_owners"] = disk.holds_changes and not plan.ids.has_users
         try:
             if snapshot is not None:

@@ -60,7 +60,7 @@ class Plan:
             "wall_s": limits.wall_s,
             "disk": None,
             "fakes_owners": False,
-            "mounts": [],
+            "step_mounts": [],
         }
 
     @property

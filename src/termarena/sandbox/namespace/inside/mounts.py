@@ -77,7 +77,7 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     opened = [[_path_of(lower) for lower in group] for group in lowers]
     disk = plan.get("disk")
     lent = None if not disk else _path_of(disk["path"] if disk["fd"] is None else disk["fd"])
-    for mount in plan["mounts"]:
+    for mount in plan["step_mounts"]:
         if mount["path"] is not None and mount["fd"] is None:
             mount["fd"] = _detached(mount["path"], is_writable=mount["is_writable"])
     staging = next(path for path in STAGING_CANDIDATES if os.path.isdir(path))

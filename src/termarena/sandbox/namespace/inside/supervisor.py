@@ -32,7 +32,7 @@ SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lowers: list[list[int | str]]) -> NoReturn:
     """Become process 1: wait for the ids, assemble, serve. Never returns to the fork server's code."""
     try:
-        lent = [] if plan["disk"] is None else [plan["disk"]["fd"], *(mount["fd"] for mount in plan["mounts"])]
+        lent = [] if plan["disk"] is None else [plan["disk"]["fd"], *(mount["fd"] for mount in plan["step_mounts"])]
         _become_first(
             control,
             keep={
@@ -71,7 +71,7 @@ def _assemble(plan: dict[str, Any], fds: list[int], lowers: list[list[int | str]
     _raise_loopback()
     restore = plan.get("restore_fd")
     volumes = mounts.assemble(plan, lowers=lowers, restore_fd=None if restore is None else fds[restore])
-    plan["made"] = [path for mount in plan["mounts"] for path in mounts.mount_more(mount)]
+    plan["made"] = [path for mount in plan["step_mounts"] for path in mounts.mount_more(mount)]
     sc.set_hostname(plan["hostname"])
     sc.join_fresh_keyring()
     sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)

@@ -144,7 +144,7 @@ class _ForkServer:
         tree = self._shifted(plan["disk"]["path"], plan["ids"], is_writable=True)
         trees += [] if tree is None else [tree]
         plan["disk"]["fd"] = tree
-        for mount in plan["mounts"]:
+        for mount in plan["step_mounts"]:
             mount["fd"] = None
             if mount["path"] is not None:
                 mount["fd"] = self._shifted(mount["path"], plan["ids"], is_writable=mount["is_writable"])
