@@ -204,6 +204,19 @@ def test_a_trial_whose_node_is_killed_is_tried_again_on_another(nodes: Nodes, tm
     assert ". " not in detail["message"], "one sentence of Ray's is enough"
 
 
+def test_a_trial_whose_process_is_killed_on_its_node_is_tried_again(nodes: Nodes, tmp_path: Path) -> None:
+    make_task(tmp_path / "one", Made(agent_s=600.0))
+    words = ("run", "--path", str(tmp_path / "one"), "--agent", "support.patient:Patient", "--retry", "1")
+    with started(nodes, *words, "--out", str(tmp_path / "run")) as process:
+        wait_for(nodes.began)
+        (began,) = nodes.began()
+        os.kill(int(began.name.rpartition("-")[2]), signal.SIGKILL)
+        (nodes.place / "go").touch()
+        done = ended(process)
+    assert done.status == 0, done.said
+    assert tries_of(tmp_path / "run") == [("one", 0, "unscored", "infra"), ("one", 1, "solved", None)]
+
+
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
 def test_stopping_a_run_reaches_the_nodes_and_it_can_be_resumed(
     nodes: Nodes, tmp_path: Path, by: signal.Signals
