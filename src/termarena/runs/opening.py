@@ -237,7 +237,6 @@ def _tries_left(lock: ConfigLock, history: History, key: TrialKey, resume: Resum
 
 def tasks_again(lock: ConfigLock, ids: set[str], source: Path | str | None) -> dict[str, Task]:
     """Tasks of a run, loaded from where it found them or from `source`; raises NotFound for one that is gone."""
-    """Tasks of a run, loaded from where it found them or from `source`; raises NotFound for one that is gone."""
     wanted = [task for task in lock.tasks if task.id in ids]
     found = _from_source(source) if source is not None and wanted else _from_paths(lock, wanted)
     missing = [task.id for task in wanted if task.id not in found and task.problem is None]
