@@ -47,7 +47,9 @@ PathOption = Annotated[
 
 AgentOption = Annotated[
     str,
-    typer.Option("--agent", "-a", metavar="AGENT", help="oracle, nop, tools, cli:claude-code, script:FILE, module:Class …"),
+    typer.Option(
+        "--agent", "-a", metavar="AGENT", help="oracle, nop, tools, cli:claude-code, script:FILE, module:Class …"
+    ),
 ]
 ModelOption = Annotated[
     str | None,
