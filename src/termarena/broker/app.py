@@ -135,7 +135,7 @@ def _asked(call: _Call, content: bytes) -> Asked:
         raise
     is_event_stream = call.dialect.name != "gemini" or call.query.get("alt") == ["sse"]
     wants_stream = call.action == "stream" or (call.dialect.name != "gemini" and bool(clean.get("stream")))
-    return Asked(call.dialect, call.path, clean, wants_stream, is_event_stream, stripped)
+    return Asked(call.dialect, call.path, clean, wants_stream, is_event_stream, stripped, len(content))
 
 
 def _object(content: bytes) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Whichever way it goes, it is paid for from the trial's account, and told to its 
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -77,8 +76,7 @@ async def paying(seat: Seat, asked: Asked) -> AsyncIterator[Paying]:
     account = seat.model.account
     wanted = asked.body.get("max_tokens") or asked.body.get("max_output_tokens") or UNSAID_OUTPUT_TOKENS
     answered = min(wanted, UNSAID_OUTPUT_TOKENS) if isinstance(wanted, int) else UNSAID_OUTPUT_TOKENS
-    size = len(json.dumps(asked.body)) // CHARACTERS_PER_TOKEN
-    expected = account.expect(asked_tokens=size, answered_tokens=answered)
+    expected = account.expect(asked_tokens=asked.size_bytes // CHARACTERS_PER_TOKEN, answered_tokens=answered)
     under_way = Paying(seat, asked, time.monotonic(), expected)
     try:
         with account.reserve(expected):

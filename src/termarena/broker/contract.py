@@ -41,6 +41,8 @@ class Asked:
     """Gemini: whether the stream is to be of events, or one JSON array."""
     stripped: tuple[str, ...] = ()
     """What was taken out, for the record: tools that a provider would use itself."""
+    size_bytes: int = 0
+    """Of the request as it came."""
 
 
 class Screened(NamedTuple):

@@ -109,6 +109,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     \b
     termarena run --sample                           # the reference solutions on the bundled samples
     termarena run --agent tools --model openai:gpt-5-mini --run-budget-usd 5
+    termarena run --agent cli:claude-code --model anthropic:claude-haiku-4-5   # a program that lives in the sandbox
     termarena run --agent my_agents:Mine -k 3        # your own agent, three trials per task
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
     termarena run --dataset terminal-bench@2.0 --sample 10 --dry-run

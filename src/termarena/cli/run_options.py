@@ -55,7 +55,9 @@ PathOption = Annotated[
 
 AgentOption = Annotated[
     str,
-    typer.Option("--agent", "-a", metavar="AGENT", help="oracle, nop, tools, script:FILE, replay:FILE, module:Class …"),
+    typer.Option(
+        "--agent", "-a", metavar="AGENT", help="oracle, nop, tools, cli:claude-code, script:FILE, module:Class …"
+    ),
 ]
 ModelOption = Annotated[
     str | None,

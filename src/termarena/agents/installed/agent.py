@@ -176,8 +176,10 @@ class InstalledAgent:
             with contextlib.suppress(SandboxFileError):
                 log = await workspace.read(f"{LOG_DIR}/{description.log}")
         told = read_log(description.parser, log.decode("utf-8", "replace"))
+        # A task of several steps comes back with the same agent: what was noted is noted once.
+        seen, self._exchanges = self._exchanges, ExchangeSteps()
         with contextlib.suppress(WorkspaceClosed):
-            for step in told.steps or self._exchanges.steps():
+            for step in told.steps or seen.steps():
                 workspace.note(step)
         said = "" if done is None else (done.stderr or done.stdout).decode("utf-8", "replace").strip()
         return told.last_words or said[-LAST_WORDS_CHARACTERS:]
