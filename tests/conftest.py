@@ -61,6 +61,8 @@ COMPONENTS: dict[str, tuple[Callable[[], bool], str]] = {
 }
 PACKAGES = {
     "unshare": "util-linux",
+    "setpriv": "util-linux",
+    "newuidmap": "uidmap",
     "dockerd": "docker.io",
     "ip": "iproute2",
     "busybox": "busybox-static",

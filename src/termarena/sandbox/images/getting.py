@@ -71,13 +71,19 @@ async def unpack_layer(
         try:
             async with driver.worker(folder) as worker:
                 await worker.unpack(FILES, produce)
-        except OSError as error:
-            raise ImageError(source, f"a layer cannot be unpacked: {error}", cause="infra") from error
-        facts = translator.facts
-        if diff_id is not None and facts.diff_id != diff_id:
-            await drop_scratch(driver, folder)
-            raise ImageError(source, f"a layer is {facts.diff_id}, and the image says {diff_id}", cause="infra")
-        return await keep_layer(driver, store, folder, facts)
+            _check(translator, diff_id)
+            return await keep_layer(driver, store, folder, translator.facts)
+        except BaseException as error:
+            await asyncio.shield(drop_scratch(driver, folder))
+            if isinstance(error, OSError):
+                raise ImageError(source, f"a layer cannot be unpacked: {error}", cause="infra") from error
+            raise
+
+
+def _check(translator: Translator, diff_id: str | None) -> None:
+    found = translator.facts.diff_id
+    if diff_id is not None and found != diff_id:
+        raise ImageError(translator.source, f"a layer is {found}, and the image says {diff_id}", cause="infra")
 
 
 async def keep_layer(driver: NamespaceDriver, store: ImageStore, folder: Path, facts: LayerFacts) -> Layer:
