@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from running import termarena
-from support.arena_server import served
+from support.arena_server import served, until
+from support.made_runs import made_run
 from termarena.arena.config import Rate
 from termarena.arena.guarding import Buckets
 from termarena.arena.serving import is_loopback
@@ -53,6 +59,22 @@ def test_tokens_come_back_with_time() -> None:
     assert buckets.take("a", at=0) == pytest.approx(0.5)
     assert buckets.take("b", at=0) == 0
     assert buckets.take("a", at=0.6) == 0
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "mine", {"one": "1"})
+    words = [sys.executable, "-m", "termarena", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - our own program
+        try:
+            assert server.stdout is not None
+            url = json.loads(server.stdout.readline())["url"]
+            with httpx.Client(base_url=url, timeout=60) as client:
+                until(lambda: [run["slug"] for run in client.get("/api/runs").json()] == ["mine"])
+            server.send_signal(signal.SIGINT)
+            assert server.wait(60) == 0
+        finally:
+            server.kill()
+    assert (tmp_path / "runs" / "arena.db").is_file()
 
 
 def test_an_address_that_others_reach_is_meant(tmp_path: Path) -> None:

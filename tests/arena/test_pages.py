@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from support.arena_server import Server, served
-from support.made_attempts import made_attempt
+from support.made_attempts import COMMANDS, made_attempt
 from support.made_runs import Made, made_run
 from termarena.arena.exporting import export_run
 from termarena.core.errors import UsageError
@@ -43,7 +43,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     names = {"one": "11", "two": "10", "three": "00", "four": "1?", "five": "11", "six": "11", "seven": "01"}
     view = made_run(runs / "first", names, Made(agent="good:Agent", model="acme/large"))
     made_attempt(view.folder.attempt("one", 1), task="one")
-    made_run(runs / "second", dict.fromkeys(names, "00"), Made(agent="poor:Agent"))
+    other = made_run(runs / "second", dict.fromkeys(names, "00"), Made(agent="poor:Agent"))
+    made_attempt(other.folder.attempt("one", 1), task="one", commands=COMMANDS | {41.0: "make none"})
     with served(runs) as server:
         yield server
 
@@ -76,6 +77,7 @@ PAGES = [
     "/datasets/{digest}",
     "/datasets/{digest}/tasks",
     "/compare?first=first&second=second",
+    "/compare/one?first=first&second=second",
 ]
 
 
@@ -88,7 +90,7 @@ def _go_to(page: Page, server: Server, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "scheme"), [*((path, "light") for path in PAGES), ("/", "dark"), ("/runs/first", "dark"), (TRIAL, "dark")]
 )
-def test_every_page_is_accessible(browser: Browser, filled: Server, path: str, scheme: Scheme) -> None:
+def test_every_page_is_accessible_and_fits_a_phone(browser: Browser, filled: Server, path: str, scheme: Scheme) -> None:
     with _page(browser, scheme=scheme) as page:
         _go_to(page, filled, path)
         if path == TRIAL:
@@ -99,12 +101,7 @@ def test_every_page_is_accessible(browser: Browser, filled: Server, path: str, s
         told = [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found["violations"]]
         assert told == []
         assert len(found["passes"]) > 5
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_every_page_fits_a_phone(browser: Browser, filled: Server, path: str) -> None:
-    with _page(browser, width=360) as page:
-        _go_to(page, filled, path)
+        page.set_viewport_size({"width": 360, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert page.get_by_role("heading", level=1).is_visible()
 
@@ -168,6 +165,10 @@ def test_two_runs_are_compared_from_the_page(browser: Browser, filled: Server) -
         page.goto(filled.url + "/runs/first")
         page.get_by_role("button", name="Compare").click()
         assert page.get_by_role("heading", level=1).inner_text() == "first is better than second"
+        page.get_by_role("link", name="first attempts at one, side by side").click()
+        assert page.get_by_text("Both began with the same 2 calls; then they part.").is_visible()
+        assert page.get_by_text("make all", exact=True).is_visible()
+        assert page.get_by_text("make none", exact=True).is_visible()
 
 
 def test_an_exported_run_opens_without_a_server(browser: Browser, filled: Server, tmp_path: Path) -> None:

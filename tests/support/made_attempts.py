@@ -22,6 +22,8 @@ from termarena.runs.recording import write_result
 from termarena.runs.result import AgentFacts, Clock, LimitsUsed, SandboxFacts, TrialResult
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from termarena.core.run_folder import AttemptFolder
 
 BEGAN = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
@@ -29,32 +31,32 @@ COMMANDS = {1.0: "ls", 40.0: "echo '<b>bold</b>'", 41.0: "make all"}
 """When each was given, in seconds of the recording."""
 
 
-def made_attempt(folder: AttemptFolder, *, task: str, attempt: int = 1) -> None:
+def made_attempt(folder: AttemptFolder, *, task: str, commands: Mapping[float, str] = COMMANDS) -> None:
     """Write it; the task was `Do <i>this</i>.`, the agent gave three commands, the second after a long pause."""
     folder.path.mkdir(parents=True)
-    _write_cast(folder)
-    _write_steps(folder)
+    _write_cast(folder, commands)
+    _write_steps(folder, commands)
     folder.test_output.write_text("1 passed <script>alert(2)</script>\n")
     change = {"path": "/app/out.txt", "change": "added", "kind": "file", "size": 14}
     write_record(folder.changes, "file-changes", {"total": 1, "changes": [change]})
-    write_result(folder, _result(task, attempt), Scrubber())
+    write_result(folder, _result(task), Scrubber())
 
 
 def _at(seconds: float) -> str:
     return (BEGAN + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 
 
-def _write_cast(folder: AttemptFolder) -> None:
+def _write_cast(folder: AttemptFolder, commands: Mapping[float, str]) -> None:
     lines: list[object] = [{"version": 2, "width": 60, "height": 12, "timestamp": int(BEGAN.timestamp()) + 1}]
-    for at, command in COMMANDS.items():
+    for at, command in commands.items():
         lines += [[at, "m", command], [at, "o", f"$ {command}\r\n"], [at + 0.2, "o", f"did {command}\r\n"]]
     folder.cast().write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def _write_steps(folder: AttemptFolder) -> None:
+def _write_steps(folder: AttemptFolder, commands: Mapping[float, str]) -> None:
     steps = [Step(step_id=1, source="user", timestamp=_at(0), message="Do <i>this</i>.")]
     rows = []
-    for number, (at, command) in enumerate(COMMANDS.items(), start=2):
+    for number, (at, command) in enumerate(commands.items(), start=2):
         # The recording's clock began two seconds after the agent's.
         steps.append(_step(number, at + 2, command))
         rows.append(
@@ -84,14 +86,14 @@ def _step(number: int, at: float, command: str) -> Step:
     )
 
 
-def _result(task: str, attempt: int) -> TrialResult:
+def _result(task: str) -> TrialResult:
     finding = IntegrityFinding(rule="shell-startup", severity="warning", path="/root/.bashrc", message="it was changed")
     tests = (TestResult(name="test_out", state="passed"), TestResult(name="test_more", state="failed", message="no"))
     return TrialResult(
         run_id="made",
         task_id=task,
         task_digest="task1:same",
-        attempt=attempt,
+        attempt=1,
         outcome="solved",
         agent_end="submitted",
         failure_mode="NONE",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, event, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session
 
 from termarena.core.errors import UsageError
@@ -29,7 +29,7 @@ MIGRATIONS: Final = Path(__file__).with_name("migrations")
 BUSY_TIMEOUT_S: Final = 30
 # "termarena" in numbers: two servers that start at once on one PostgreSQL migrate one after the other.
 MIGRATION_LOCK: Final = 0x7465726D
-NOT_TOLD: Final = ("sqlite", "postgresql")
+KINDS: Final = ("sqlite", "postgresql")
 
 
 class Database:
@@ -102,7 +102,7 @@ class Database:
 def _engine(url: str) -> Engine:
     if url.startswith("postgresql://"):
         url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    if not url.startswith(NOT_TOLD):
+    if not url.startswith(KINDS):
         raise ValueError(url)
     if url.startswith("sqlite"):
         engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
@@ -129,8 +129,3 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _first_line(error: DBAPIError) -> str:
     return str(error.orig).partition("\n")[0]
-
-
-def is_gone(error: Any) -> bool:  # noqa: ANN401 - whatever was raised
-    """Whether the database, and not what was asked of it, is at fault."""
-    return isinstance(error, OperationalError)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from termarena.arena import queries
 from termarena.arena.attempt import read_attempt
 from termarena.arena.comparing import compare_two
+from termarena.arena.diverging import parting_of
 from termarena.arena.filters import MatrixFilter, RunFilter
 from termarena.arena.held import HeldNow
 from termarena.arena.links import ServerLinks
@@ -67,6 +68,14 @@ def compare(held: HeldNow, first: Name, second: Name) -> str:
     with held.database.reading() as session:
         two = compare_two(session, first, second)
     return _page("compare.html", two=two)
+
+
+@router.get("/compare/{task}")
+def part(held: HeldNow, task: Slug, first: Name, second: Name) -> str:
+    """Where the first attempts of two runs at one task part."""
+    with held.database.reading() as session:
+        parting = parting_of(session, (first, second), task)
+    return _page("parting.html", parting=parting)
 
 
 @router.get("/runs")

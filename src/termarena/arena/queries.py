@@ -211,7 +211,7 @@ def task_detail(session: Session, slug: str, *, limit: int = 200) -> TaskDetail:
     """Raises NotFound."""
     task = session.scalars(select(Task).where(Task.slug == slug)).first()
     if task is None:
-        raise NotFound("no run has met such a task", hint="/api/tasks lists those that were met")
+        raise NotFound("no run has met such a task", hint="/api/datasets/DIGEST/tasks lists those of a set")
     query = runs_query().join(RunTask, RunTask.run_id == Run.id).where(RunTask.task_id == task.id).add_columns(RunTask)
     rows = tuple(
         TaskRow(

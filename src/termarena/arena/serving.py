@@ -41,6 +41,7 @@ def listen(config: ArenaConfig) -> Listening:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((config.host, config.port))
+        bound.listen()  # whoever reads the address may ask at once, and waits until there is an answer
     except OSError as error:
         bound.close()
         raise UsageError(

@@ -49,7 +49,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
     \b
     termarena serve                                  # the runs in ./runs, on http://127.0.0.1:8642
     termarena serve --runs /data/runs --db postgresql://arena@localhost/arena
-    termarena serve --host 0.0.0.0 --public          # others may read; put TLS before it
+    termarena serve --host 0.0.0.0 --public --host-name arena.example   # others may read; put TLS before it
 
     Runs that are in the folder are taken in, also while they go on. Ctrl-C stops it.
     """
@@ -67,6 +67,8 @@ def serve(  # noqa: PLR0913 - one parameter per option
         raise UsageError(f"{host} can be reached from other machines", hint="say so with --public")
     if not is_loopback(host):
         say("warning: what is sent is not encrypted, keys neither; put a server with TLS before this one")
+    if not is_loopback(host) and not host_name:
+        say(f"warning: it answers only to {host} and to names of loopback; name it with --host-name")
     config = ArenaConfig(
         db_url=_db_url(db, runs),
         runs=runs,
