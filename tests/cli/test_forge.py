@@ -65,6 +65,15 @@ def test_what_is_no_recording_is_said(
     assert "hint: " in told
 
 
+def test_one_file_that_is_no_recording_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.cast").write_bytes(b"\0\0")
+    shutil.copy(FOLDER / "links.cast", tmp_path / "b.cast")
+    assert main(["forge", "read", "--json", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert "a.cast: it is neither a recording nor text" in told.err
+    assert [json.loads(line)["title"] for line in told.out.splitlines()] == ["Arrange releases with links"]
+
+
 def test_damage_is_told_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.cast"
     path.write_text('{"version": 2, "width": null, "height": 24}\nnonsense\n[1, "o", "$ ls\\r\\n"]\n')

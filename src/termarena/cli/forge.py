@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli import forge_making
-from termarena.cli.output import Column, JsonOption, command_group, print_json, print_line, print_table, say
+from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,13 +40,17 @@ def read_command(
     termarena forge read recordings/ --json
 
     Asciicasts of version 1, 2 and 3, typescripts of `script` (with their timing beside them as FILE.timing), and text.
-    With --json one line per recording.
+    With --json one line per recording. Of several files, one that is no recording is told, the others are read, and the
+    exit status is 1.
     """
-    for transcript in _transcripts(paths):
+    unread = _Unread()
+    for transcript in _transcripts(paths, unread):
         if json:
             print_json(transcript.model_dump(mode="json"), is_line=True)
         else:
             _show(transcript, with_output=output)
+    if unread.count:
+        raise typer.Exit(ExitStatus.FAULT)
 
 
 @app.command("screen")
@@ -94,12 +98,26 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
 forge_making.mount(app)
 
 
-def _transcripts(paths: Sequence[Path]) -> Iterator[Transcript]:
+class _Unread:
+    """How many files were no recordings."""
+
+    count = 0
+
+
+def _transcripts(paths: Sequence[Path], unread: _Unread) -> Iterator[Transcript]:
+    from termarena.core.errors import RecordingError
     from termarena.forge.finding import find_recordings
     from termarena.forge.reading import read
 
+    is_alone = len(paths) == 1 and paths[0].is_file()
     for path in find_recordings(paths):
-        yield read(path)
+        try:
+            yield read(path)
+        except RecordingError as error:
+            if is_alone:
+                raise
+            unread.count += 1
+            say(f"error: {error.message}")
 
 
 def _show(transcript: Transcript, *, with_output: bool) -> None:
