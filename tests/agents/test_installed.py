@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -357,3 +358,57 @@ async def test_trials_that_start_together_share_one_installation(house: House) -
     layers = [*(house.home / "agents").glob("shared-*/tree/count")]
     assert len(layers) == 1
     assert len(layers[0].read_text().splitlines()) == 1
+
+
+IMAGE = "FROM debian:bookworm\nWORKDIR /app\n"
+# The image has a shell and Perl, no Python and no curl.
+IN_PERL = r"""
+name = "perl"
+requires = ["perl"]
+install = '''
+cat >"$PREFIX/agent.pl" <<'END'
+use strict; use IO::Socket::INET;
+my ($host) = $ENV{MODEL_URL} =~ m{//(.*)};
+my $socket = IO::Socket::INET->new(PeerAddr => $host) or die "no model: $!";
+my $body = '{"messages": [{"role": "user", "content": "hello"}]}';
+print $socket "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+print $socket "Authorization: Bearer $ENV{MODEL_KEY}\r\n";
+print $socket "Content-Length: " . length($body) . "\r\n\r\n$body";
+my $answer = join "", <$socket>;
+die $answer unless $answer =~ /the number is (\d)/;
+open my $file, ">", "/app/one.txt"; print $file "$1\n"; close $file;
+IO::Socket::INET->new(PeerAddr => "1.1.1.1:80", Timeout => 3) and die "there is a network";
+print "written\n";
+END
+'''
+command = 'exec perl "$PREFIX/agent.pl"'
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("docker")
+async def test_an_agent_lives_in_a_container_too(house: House) -> None:
+    made = Made(files={"environment/Dockerfile": IMAGE}, agent_s=60)
+    with ModelServer(said("the number is 1")) as server:
+        agent = house.describe(IN_PERL)
+        results = [
+            await house.run(f"openai:toy@{server.url}", agent=agent, made=made, driver="docker") for _ in range(2)
+        ]
+    assert [(result.outcome, result.agent_end) for result in results] == [("solved", "submitted")] * 2
+    assert results[0].agent.message == "written"
+    assert results[0].agent.input_tokens == 100
+
+
+@pytest.mark.slow
+@pytest.mark.needs("small-model")
+async def test_an_agent_in_the_sandbox_asks_a_real_model(house: House) -> None:
+    brief = TOML.replace('"messages": messages}', '"messages": messages, "max_tokens": 16}').replace("ours", "brief")
+    model = f"llamacpp:smollm2@{os.environ['TERMARENA_SMALL_MODEL']}"
+    result = await house.run(model, agent=house.describe(brief), made=Made(agent_s=100))
+    assert (result.outcome, result.agent_end) == ("unsolved", "submitted")
+    assert result.agent.input_tokens
+    assert result.agent.output_tokens
+    assert 0 < result.agent.output_tokens <= 16
+    said = [step.message for step in read_trajectory(house.attempt.trajectory).steps if step.llm_call_count == 1]
+    assert len(said) == 1
+    assert result.agent.message == str(said[0]).strip()

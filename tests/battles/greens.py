@@ -22,8 +22,10 @@ from termarena.battles.replies import Gathering
 from termarena.battles.serving import Place, serve
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
+
+    from starlette.routing import BaseRoute
 
     from termarena.battles.replies import Reply
     from termarena.tasks import Task
@@ -58,7 +60,12 @@ class Green:
 
 @contextlib.asynccontextmanager
 async def green_at(
-    tmp_path: Path, home: Path, *, tasks: tuple[Task, ...] = (), config: GreenConfig | None = None
+    tmp_path: Path,
+    home: Path,
+    *,
+    tasks: tuple[Task, ...] = (),
+    config: GreenConfig | None = None,
+    more: Sequence[BaseRoute] = (),
 ) -> AsyncIterator[Green]:
     """A green agent with one small task, or with these."""
     made = tasks or (make_task(tmp_path / "tasks" / "one", Made()),)
@@ -74,7 +81,11 @@ async def green_at(
     executor = GreenExecutor(referee)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(executor.aclose)
+
+        def routes(url: str) -> Sequence[BaseRoute]:
+            return [*more, *referee.doors.routes(url)]
+
         served = await stack.enter_async_context(
-            serve(executor, GREEN_CARD, Place(), extra=referee.doors.routes, life=referee.doors.life)
+            serve(executor, GREEN_CARD, Place(), extra=routes, life=referee.doors.life)
         )
         yield Green(served.url, battles, referee)

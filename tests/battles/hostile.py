@@ -20,6 +20,7 @@ FINAL = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": '{"kind": "f
 ENDLESS = {"floods": b": " + b"x" * (1 << 20) + b"\n", "endless-line": b"data: " + b"x" * (1 << 20)}
 LINES = {
     "breaks-off": b'data: {"jsonrpc": "2.0", "id": "1", "result": {"tas',
+    "deep": b"data: " + b"[" * 200_000 + b"\n\n",
     "garbage": b"data: [[[[[[ not json\n\n",
 }
 RESULTS: dict[str, dict[str, Any]] = {

@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from a2a.client import ClientConfig, ClientFactory
+from a2a.helpers import new_text_message
+from a2a.types import Role, SendMessageRequest, SubscribeToTaskRequest
+from starlette.responses import Response
+from starlette.routing import Route
 
 from battles.greens import green_at
 from battles.whites import FINAL, White, white_at
 from running import termarena
 from support.tasks import Made, make_task
+from termarena.battles import green as green_module
+from termarena.battles.addresses import AddressPolicy, open_http
 from termarena.battles.config import GreenConfig, LimitSettings
+from termarena.battles.conversation import fetch_card
+from termarena.battles.replies import Gathering
 from termarena.core.run_folder import RunFolder
 from termarena.runs.reading import read_run
 
@@ -21,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.needs("user-namespaces")
+    from starlette.requests import Request
+
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.timeout(300)]
 
 
 async def test_an_assessment_ends_in_an_artifact_and_a_run_folder(tmp_path: Path, home: Path) -> None:
@@ -149,21 +160,30 @@ async def test_a_full_referee_refuses_and_says_so(tmp_path: Path, home: Path) ->
     assert result["score"] == 0
 
 
-async def test_trials_with_one_white_come_one_after_the_other(tmp_path: Path, home: Path) -> None:
-    at_once, most = 0, 0
+async def test_trials_with_one_white_come_one_after_the_other_unless_more_are_asked_for(
+    tmp_path: Path, home: Path
+) -> None:
+    at_once, most, awaited = 0, 0, 1
+    all_here = asyncio.Event()
 
     async def counts(turn: int, _text: str) -> dict[str, Any]:
         nonlocal at_once, most
-        at_once += turn == 1
+        if turn == 2:
+            at_once -= 1
+            return FINAL
+        at_once += 1
         most = max(most, at_once)
-        await asyncio.sleep(0)
-        at_once -= turn == 2
-        return {"kind": "exec_request", "command": "true"} if turn == 1 else FINAL
+        if at_once == awaited:
+            all_here.set()
+        await all_here.wait()
+        return {"kind": "exec_request", "command": "true"}
 
     async with green_at(tmp_path, home) as green, white_at(White(counts)) as url:
         await asyncio.gather(*(green.battle(url) for _ in range(3)))
         assert most == 1
-        await green.battle(url, attempts=4, max_parallel=4)
+        awaited = 4
+        all_here.clear()
+        await asyncio.wait_for(green.battle(url, attempts=4, max_parallel=4), 60)
     assert most == 4
 
 
@@ -174,3 +194,72 @@ async def test_an_environment_that_cannot_be_made_is_no_failure_of_the_agent(tmp
     assert (result["score"], result["unscored"], result["pass_rate_bounds"]) == (0, 1, [0, 100])
     assert "error" in result["task_rewards"]["broken"]
     assert "setup" in result["rows"][0]["message"]
+
+
+async def test_a_silent_battle_has_a_heart_and_a_lost_stream_is_taken_up_again(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(green_module, "HEARTBEAT_S", 0.02)
+    go_on = asyncio.Event()
+
+    async def waits(_turn: int, _text: str) -> dict[str, Any]:
+        await go_on.wait()
+        return FINAL
+
+    white = White(waits)
+    async with green_at(tmp_path, home) as green, white_at(white) as url, open_http(AddressPolicy()) as http:
+        client = ClientFactory(ClientConfig(httpx_client=http)).create(await fetch_card(http, green.url))
+        text = json.dumps({"participants": {"agent": url}, "config": {}})
+        first, beats = Gathering(), 0
+        async for event in client.send_message(SendMessageRequest(message=new_text_message(text, role=Role.ROLE_USER))):
+            first.add(event)
+            beats += event.HasField("status_update")
+            if beats > 5:
+                break  # the connection is lost
+        assert first.task_id is not None
+        assert not first.has_ended
+        again = Gathering()
+        async for event in client.subscribe(SubscribeToTaskRequest(id=first.task_id)):
+            again.add(event)
+            go_on.set()
+    assert again.reply().tables[0]["max_score"] == 1
+
+
+async def test_the_untyped_greeting_tells_where_the_result_goes(tmp_path: Path, home: Path) -> None:
+    posted: list[dict[str, Any]] = []
+
+    async def take(request: Request) -> Response:
+        posted.append({"path": request.url.path, **await request.json()})
+        return Response(status_code=204)
+
+    backend = Route("/backend/battles/{battle}", take, methods=["POST"])
+    async with green_at(tmp_path, home, more=(backend,)) as green, white_at(White()) as url:
+        about = {
+            "agent_name": "green_agent",
+            "agent_id": "g",
+            "battle_id": "b-7",
+            "backend_url": f"{green.url}/backend",
+        }
+        ready = await green.say(about, context_id="c1")
+        reply = await green.say(f"Task ID: one\nWhite Agent URL: {url}", context_id="c1")
+    assert "ready to battle" in ready.texts[0]
+    assert reply.tables[0]["score"] == 1
+    assert {event["path"] for event in posted} == {"/backend/battles/b-7"}
+    assert [event["is_result"] for event in posted] == [False, False, True]
+    assert (posted[-1]["winner"], posted[-1]["detail"]["score"]) == ("white_agent", 1)
+
+
+async def test_a_battle_that_its_backend_has_ended_is_ended(tmp_path: Path, home: Path) -> None:
+    async def refuse(_request: Request) -> Response:
+        return Response("Battle already finished", status_code=400)
+
+    async def never(_turn: int, _text: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    backend = Route("/backend/battles/{battle}", refuse, methods=["POST"])
+    async with green_at(tmp_path, home, more=(backend,)) as green, white_at(White(never)) as url:
+        about = {"agent_name": "g", "agent_id": "g", "battle_id": "b-8", "backend_url": f"{green.url}/backend"}
+        await green.say(about, context_id="c1")
+        reply = await asyncio.wait_for(green.say(f"White Agent URL: {url}", context_id="c1"), 60)
+    assert (reply.state, "does not know the battle b-8" in reply.texts[0]) == ("rejected", True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import httpx2
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-pytestmark = pytest.mark.needs("user-namespaces")
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.timeout(300)]
 
 
 @contextlib.asynccontextmanager
@@ -96,6 +96,7 @@ async def test_no_token_and_foreign_tokens_are_refused(tmp_path: Path, home: Pat
     assert (rebound.status_code, foreign.status_code) == (421, 403)
 
 
+@settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 1), max_size=30), st.text(max_size=60))
 def test_a_token_opens_its_own_session_and_only_while_it_lasts(steps: list[int], guess: str) -> None:
     doors, living = Doors(), list[tuple[Any, str, contextlib.ExitStack]]()

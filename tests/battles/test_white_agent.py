@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from support.trials import Bench
     from termarena.runs.result import TrialResult
 
-pytestmark = pytest.mark.needs("user-namespaces")
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.timeout(300)]
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +178,9 @@ async def test_what_the_agent_says_it_used_is_kept(bench: Bench) -> None:
     assert (result.agent.input_tokens, result.agent.output_tokens, result.agent.cost_usd) == (1200, 34, 0.01)
 
 
-@pytest.mark.parametrize("manner", ["hangs-up", "error", "breaks-off", "floods", "endless-line", "garbage", "nonsense"])
+@pytest.mark.parametrize(
+    "manner", ["hangs-up", "error", "breaks-off", "deep", "floods", "endless-line", "garbage", "nonsense"]
+)
 async def test_whatever_is_at_the_other_end_the_trial_has_an_outcome(bench: Bench, manner: str) -> None:
     async with hostile_at(manner) as hostile:
         result = await bench.run(f"a2a:{hostile.url}")

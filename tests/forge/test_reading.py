@@ -155,6 +155,34 @@ def test_typing_without_marks_and_without_paste() -> None:
     ]
 
 
+def test_a_list_of_completions_is_no_end_of_a_line() -> None:
+    events = [(0.0, "me@box:~$ "), (1.0, "c"), *_keys("d /p"), (0.3, "\r\nproc/ public/\r\nme@box:~$ cd /p")]
+    events += [
+        (1.0, "u"),
+        *_keys("blic"),
+        (0.3, "\r\n"),
+        (0.0, "me@box:/public$ "),
+        (1.0, "l"),
+        *_keys("s"),
+        (0.3, "\r\n"),
+    ]
+    assert _texts(_read(*events).commands) == ["cd /public", "ls"]
+
+
+def test_a_prompt_that_tells_the_branch_is_as_sure_as_others() -> None:
+    events: list[tuple[float, str]] = []
+    for prompt, text in (
+        ("~/a (main)$ ", "git add ."),
+        ("~/a (main *2) ✗ $ ", "git commit"),
+        ("~/a$ ", "cd x"),
+        ("~/a$ ", "ls"),
+    ):
+        events += [(0.1, ON + prompt), (1, text), (0.2, f"\r\n{OFF}\r")]
+    found = _read(*events)
+    assert _texts(found.commands) == ["git add .", "git commit", "cd x", "ls"]
+    assert {command.confidence for command in found.commands} == {0.85}
+
+
 def test_progress_of_programs_is_not_typing() -> None:
     events = [(0.0, "$ "), (1.0, "m"), *_keys("ake"), (0.3, "\r\n"), *_keys("....."), (0.1, "\r\n"), (0.0, "$ ")]
     events += [(1.0, "l"), *_keys("s"), (0.3, "\r\n$ ")]
@@ -187,6 +215,25 @@ def test_the_alternate_screen_is_seen_in_every_form() -> None:
         assert "inside" not in found.text
     assert _read((0, "\x1b[?1049hnever left")).alternate_screen
     assert not _read((0, "\x1b[?25l\x1b[?1000h plain")).alternate_screen
+
+
+def test_a_screen_drawn_without_the_alternate_one() -> None:
+    drawing = "".join(f"\x1b[{row};1Hrow {row}" for row in range(1, 20)) + "\x1b[22;1H\r\n"
+    bar = "".join(f"\x1b[24;1H{part}%\x1b[1A" for part in range(50)) + "\r\n"
+    for output, is_drawn in ((drawing, True), (bar, False)):
+        found = _read((0, f"{A}$ {B}"), (1, "tool\r\n\x1b]133;C\x07"), (0.1, output + D))
+        assert [command.interactive for command in found.commands] == [is_drawn]
+        typed = _read(
+            (0, "$ "),
+            (1, "t"),
+            *_keys("ool"),
+            (0.3, "\r\n"),
+            (0.1, output + "$ "),
+            (1, "l"),
+            *_keys("s"),
+            (0.3, "\r\n$ "),
+        )
+        assert [command.interactive for command in typed.commands][:1] == [is_drawn]
 
 
 def test_wide_characters_and_long_lines() -> None:

@@ -33,8 +33,9 @@ class Prover:
     def task(self, made: Made | None = None, name: str = "task") -> Task:
         return make_task(self.folder / name, made)
 
-    async def prove(self, task: Task, **battery: float) -> Proof:
-        options = replace(self.options, battery=BatteryOptions(**{"attempts": 2, **battery}))  # type: ignore[arg-type]  # the tests give what it takes
+    async def prove(self, task: Task, *, attempts: int = 2, mutants: int = 12, exploits: tuple[str, ...] = ()) -> Proof:
+        battery = BatteryOptions(attempts=attempts, mutants=mutants, exploits=exploits)
+        options = replace(self.options, battery=battery)
         proven = await prove([task], options, out=self.folder / "out", on_proof=lambda _: None)
         assert proven[0].proof is not None, proven[0].error
         return proven[0].proof

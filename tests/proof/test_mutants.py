@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
+from termarena.proof.constants import numbers_in
 from termarena.proof.mutants import Mutant, mutants_of, mutants_of_solution
 from termarena.tasks import load_dataset
 from termarena.tasks.files import FileTree, TreeFile
@@ -97,6 +98,11 @@ def test_files_beside_the_script_are_mutated_too() -> None:
     changed = beside[2].solution.files.get("x.py")
     assert changed is not None
     assert changed.read().decode() == program.replace("5", "6")
+
+
+def test_numbers_that_change_nothing_are_left_alone() -> None:
+    text = "exit 2\nreturn(1)\necho x >&2\nLIMIT 1\nsys.path.insert(0, x)\n[0-9]{1,5}\nrow = 7  # 8\n"
+    assert [one.digits for one in numbers_in(text)] == ["7"]
 
 
 def test_a_solution_by_keystrokes_has_none() -> None:

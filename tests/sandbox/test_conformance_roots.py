@@ -168,6 +168,7 @@ async def test_a_gateway_is_the_only_way_out(driver: Driver) -> None:
         network = Network().with_gateway(f"127.0.0.1:{port}")
         async with driver.start(SandboxSpec(network=network)) as box:
             assert await _fetch(box, MODEL_URL) == "from host"
+            assert await _fetch(box, MODEL_URL, env={"no_proxy": "", "NO_PROXY": ""}) == "from host"
             for address in (f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{other}/"):
                 assert (await _fetch(box, address)).startswith("failed")
                 assert (await _fetch(box, address, env={"no_proxy": "", "NO_PROXY": ""})).startswith("403")

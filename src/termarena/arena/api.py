@@ -1,6 +1,6 @@
 """The REST API. Reading is free unless the server is private; writing needs a key."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import FileResponse
@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from termarena import __version__
 from termarena.arena import queries
 from termarena.arena.attempt import file_of
-from termarena.arena.filters import RunFilter, TrialFilter
+from termarena.arena.comparing import compare_two
+from termarena.arena.filters import RunFilter, TrialFilter, Window
 from termarena.arena.held import HeldNow
 from termarena.arena.views import (
     DatasetRow,
@@ -18,6 +19,7 @@ from termarena.arena.views import (
     RunDetail,
     RunRow,
     TaskDetail,
+    TaskShare,
     TrialRow,
 )
 from termarena.core.errors import NotFound
@@ -29,6 +31,7 @@ router = APIRouter(prefix="/api")
 
 LONGEST_NAME = 200
 Slug = Annotated[str, Path(max_length=LONGEST_NAME, description="A name as addresses have it.")]
+Name = Annotated[str, Query(max_length=LONGEST_NAME, description="A run, as addresses name it.")]
 Attempt = Annotated[int, Path(ge=1, lt=1 << 31, description="Counted from 1.")]
 Place = Annotated[str, Path(pattern=r"^[1-9][0-9]{0,8}(-retry-[1-9][0-9]{0,8})?$", description="`1`, or `1-retry-2`.")]
 
@@ -63,6 +66,21 @@ def show_leaderboard(held: HeldNow, digest: Slug) -> Leaderboard:
     """Who is how good at these tasks, with intervals and rank sets."""
     with held.database.reading() as session:
         return queries.leaderboard(session, digest)
+
+
+@router.get("/datasets/{digest}/tasks")
+def list_tasks(held: HeldNow, digest: Slug, chosen: Annotated[Window, Query()]) -> list[TaskShare]:
+    """The tasks of a set over all of its runs, the hardest first."""
+    with held.database.reading() as session:
+        queries.find_dataset(session, digest)
+        return queries.task_shares(session, digest, limit=chosen.limit, offset=chosen.offset)
+
+
+@router.get("/compare")
+def compare(held: HeldNow, first: Name, second: Name) -> dict[str, Any]:
+    """Two runs, task by task: better, worse, or cannot tell."""
+    with held.database.reading() as session:
+        return compare_two(session, first, second).as_json()
 
 
 @router.get("/runs")

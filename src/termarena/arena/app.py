@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
@@ -15,12 +16,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from termarena import __version__
-from termarena.arena import api, pages
+from termarena.arena import api, pages, submissions
+from termarena.arena.allowing import may_read
 from termarena.arena.database import Database
-from termarena.arena.guarding import Guard
+from termarena.arena.guarding import Buckets, Guard
 from termarena.arena.held import Held
 from termarena.arena.links import ServerLinks
 from termarena.arena.rendering import render
+from termarena.arena.uploading import Inbox
 from termarena.arena.watching import Watcher
 from termarena.core.errors import NotFound, Refused, TermArenaError
 
@@ -60,9 +63,10 @@ def create_app(config: ArenaConfig) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.state.held = Held(config, database, watcher)
-    app.include_router(api.router)
-    app.include_router(pages.router)
+    app.state.held = Held(config, database, watcher, Inbox(config, database), Buckets(config.bad_keys))
+    app.include_router(api.router, dependencies=[Depends(may_read)])
+    app.include_router(submissions.router)
+    app.include_router(pages.router, dependencies=[Depends(may_read)])
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
@@ -74,12 +78,22 @@ def create_app(config: ArenaConfig) -> FastAPI:
 async def _tell_ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, TermArenaError)  # noqa: S101 - as registered below
     status = error.status if isinstance(error, Refused) else 404 if isinstance(error, NotFound) else 400
-    return _told(request, status, kind=type(error).__name__, message=error.message, hint=error.hint)
+    answer = _told(request, status, kind=type(error).__name__, message=error.message, hint=error.hint)
+    if status == HTTPStatus.UNAUTHORIZED:
+        answer.headers["WWW-Authenticate"] = 'Basic realm="TermArena", charset="UTF-8"'
+    return answer
 
 
 async def _tell_gone(request: Request, _error: Exception) -> Response:
     answer = _told(request, 503, kind="DatabaseGone", message=GONE, hint="try again in a few seconds")
     answer.headers["Retry-After"] = "5"
+    return answer
+
+
+async def _tell_full(request: Request, error: Exception) -> Response:
+    assert isinstance(error, OSError)  # noqa: S101 - as registered below
+    answer = _told(request, 503, kind="RunNotWritable", message=f"the disk refuses: {error.strerror}", hint=None)
+    answer.headers["Retry-After"] = "60"
     return answer
 
 
@@ -105,6 +119,7 @@ def _told(request: Request, status: int, *, kind: str, message: str, hint: str |
 _HANDLERS: Final = {
     TermArenaError: _tell_ours,
     OperationalError: _tell_gone,
+    OSError: _tell_full,
     RequestValidationError: _tell_invalid,
     HTTPException: _tell_http,
 }

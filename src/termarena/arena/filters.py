@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from termarena.runs.outcome import Outcome
 from termarena.runs.reading import RunState
 
-__all__ = ["MatrixFilter", "RunFilter", "TrialFilter"]
+__all__ = ["MatrixFilter", "RunFilter", "TrialFilter", "Window"]
 
 LONGEST_WORD = 200
 MOST_ROWS = 1_000
@@ -29,6 +29,13 @@ _Offset = Annotated[int, Field(ge=0, le=MOST_OFFSET)]
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class Window(_Frozen):
+    """Which part of a list."""
+
+    limit: _Limit = 100
+    offset: _Offset = 0
 
 
 class RunFilter(_Frozen):

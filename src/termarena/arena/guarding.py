@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 
+from termarena.core.errors import Refused
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -112,7 +114,9 @@ class _Capped:
     async def __call__(self) -> Message:
         message = await self._receive()
         self._left_bytes -= len(message.get("body", b""))
-        return message if self._left_bytes >= 0 else {"type": "http.disconnect"}
+        if self._left_bytes < 0:
+            raise Refused("this is more than is taken at once", status=413)
+        return message
 
 
 def _name(host: str) -> str:

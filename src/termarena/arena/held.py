@@ -7,6 +7,8 @@ from fastapi import Depends, Request
 
 from termarena.arena.config import ArenaConfig
 from termarena.arena.database import Database
+from termarena.arena.guarding import Buckets
+from termarena.arena.uploading import Inbox
 from termarena.arena.watching import Watcher
 
 __all__ = ["Held", "HeldNow"]
@@ -19,6 +21,8 @@ class Held:
     config: ArenaConfig
     database: Database
     watcher: Watcher
+    inbox: Inbox
+    bad_keys: Buckets
 
 
 def _held(request: Request) -> Held:

@@ -13,6 +13,7 @@ from sqlalchemy import Insert, delete, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from termarena.arena.checking import changed_since, check_plan
+from termarena.arena.received import is_being_sent, sender_of
 from termarena.arena.schema import Dataset, Entrant, Run, RunTask, Table, Task, Trial
 from termarena.core.errors import TaskFormatError, UsageError
 from termarena.core.run_folder import folder_name
@@ -77,7 +78,7 @@ class _Known:
     size_bytes: int
 
 
-def take_in(database: Database, folder: RunFolder, *, key_id: int | None = None) -> Taken:
+def take_in(database: Database, folder: RunFolder) -> Taken:
     """Take in what the run's folder holds by now.
 
     Raises what reading a run raises, UsageError where another folder has the same name, and SQLAlchemy's DBAPIError;
@@ -90,16 +91,21 @@ def take_in(database: Database, folder: RunFolder, *, key_id: int | None = None)
     if known is not None and _is_as_known(folder, known):
         return Taken(slug, trials=0, is_changed=False)
     check_plan(folder, read_config_lock(folder))
-    changed = changed_since(folder, known.seq if known else 0)
-    view = read_run(folder)
+    known_seq = known.seq if known else 0
+    changed_since(folder, known_seq)  # nothing is made of a journal that was not checked
+    view = _view(folder)
+    # Looked for after the view is taken: what the run did in between is in here, and comes again the next time.
+    changed = {key for key in changed_since(folder, known_seq) if key in view.history}
+    piece = _Piece(slug, changed, known_seq=known_seq, is_first=known is None)
     if known is not None and known.seq > view.history.tail.seq:  # put back from a copy: begin anew
-        changed, known = changed_since(folder, 0), replace(known, seq=0, state="")
-    if known is not None and known.seq == view.history.tail.seq and known.state == view.state:
+        everything = {TrialKey(one.task_id, one.attempt) for one in view.history.summaries()}
+        piece = replace(piece, changed=everything, is_first=True)
+    elif known is not None and known.seq == view.history.tail.seq and known.state == view.state:
         return Taken(slug, trials=0, is_changed=False)
     report = build_report(view)
     with database.writing() as session:
-        _write(session, view, report, _Piece(slug, changed, is_first=known is None or known.seq == 0, key_id=key_id))
-    return Taken(slug, trials=len(changed), is_changed=True)
+        is_ours = _write(session, view, report, piece)
+    return Taken(slug, trials=len(piece.changed), is_changed=is_ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +114,10 @@ class _Piece:
 
     slug: str
     changed: set[TrialKey]
+    known_seq: int
+    """How far it was known when reading began; 0 is not at all."""
     is_first: bool
-    key_id: int | None
+    """Whether nothing that is there of it counts."""
 
 
 def _known(database: Database, slug: str) -> _Known | None:
@@ -120,6 +128,13 @@ def _known(database: Database, slug: str) -> _Known | None:
     return None if row is None else _Known(*row)
 
 
+def _view(folder: RunFolder) -> RunView:
+    """As it is read; a run that is being sent goes on somewhere else, where its lock is held."""
+    view = read_run(folder)
+    is_sent = view.state == "interrupted" and is_being_sent(folder)
+    return replace(view, state="running") if is_sent else view
+
+
 def _is_as_known(folder: RunFolder, known: _Known) -> bool:
     """Whether a run that is finished has had no event since: then its journal need not be read."""
     try:
@@ -128,11 +143,14 @@ def _is_as_known(folder: RunFolder, known: _Known) -> bool:
         return False
 
 
-def _write(session: Session, view: RunView, report: Report, piece: _Piece) -> None:
+def _write(session: Session, view: RunView, report: Report, piece: _Piece) -> bool:
+    """Whether it was written: someone else may have taken in more of it meanwhile."""
     dataset_id = _dataset(session, view)
     columns = _run_columns(view, report) | {"dataset_id": dataset_id, "entrant_id": _entrant(session, view)}
-    _add_missing(session, Run, [columns | {"slug": piece.slug, "key_id": piece.key_id}])
-    run_id = session.scalars(select(Run.id).where(Run.slug == piece.slug).with_for_update()).one()
+    _add_missing(session, Run, [columns | {"slug": piece.slug}])
+    run_id, seq = session.execute(select(Run.id, Run.journal_seq).where(Run.slug == piece.slug).with_for_update()).one()
+    if seq > max(view.history.tail.seq, piece.known_seq):
+        return False
     session.execute(update(Run).where(Run.id == run_id).values(columns))
     names = {row.task_id for row in report.per_task}
     tasks = _tasks(session, names)
@@ -141,6 +159,7 @@ def _write(session: Session, view: RunView, report: Report, piece: _Piece) -> No
         session.execute(delete(Trial).where(Trial.run_id == run_id))
     _write_trials(session, view, piece, run_id=run_id, tasks=tasks)
     _tell_instructions(session, view, piece.changed)
+    return True
 
 
 def _dataset(session: Session, view: RunView) -> int:
@@ -183,6 +202,7 @@ def _run_columns(view: RunView, report: Report) -> dict[str, object]:
     return {
         "name": plain(view.folder.id),
         "folder": str(view.folder.path.resolve()),
+        "sender": sender_of(view.folder),
         "state": view.state,
         "started_at": report.started_at,
         "updated_at": view.history.updated_at,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.arena import queries
 from termarena.arena.attempt import read_attempt
+from termarena.arena.comparing import compare_two
 from termarena.arena.filters import MatrixFilter, RunFilter
 from termarena.arena.held import HeldNow
 from termarena.arena.links import ServerLinks
@@ -21,7 +22,9 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 LONGEST_NAME = 200
 RUNS_ON_A_PAGE = 50
+TASKS_ON_A_PAGE = 100
 Slug = Annotated[str, Path(max_length=LONGEST_NAME)]
+Name = Annotated[str, Query(max_length=LONGEST_NAME)]
 Attempt = Annotated[int, Path(ge=1, lt=1 << 31)]
 LINKS = ServerLinks()
 
@@ -48,6 +51,24 @@ def dataset(held: HeldNow, digest: Slug) -> str:
     return _page("leaderboard.html", board=board, datasets=datasets)
 
 
+@router.get("/datasets/{digest}/tasks")
+def tasks(held: HeldNow, digest: Slug, page: Annotated[int, Query(ge=1, le=1_000_000)] = 1) -> str:
+    """The tasks of a set, the hardest first."""
+    with held.database.reading() as session:
+        found = queries.find_dataset(session, digest)
+        rows = queries.task_shares(session, digest, limit=TASKS_ON_A_PAGE + 1, offset=(page - 1) * TASKS_ON_A_PAGE)
+    has_more = len(rows) > TASKS_ON_A_PAGE
+    return _page("tasks.html", dataset=found, rows=rows[:TASKS_ON_A_PAGE], page=page, has_more=has_more)
+
+
+@router.get("/compare")
+def compare(held: HeldNow, first: Name, second: Name) -> str:
+    """Two runs, task by task."""
+    with held.database.reading() as session:
+        two = compare_two(session, first, second)
+    return _page("compare.html", two=two)
+
+
 @router.get("/runs")
 def runs(held: HeldNow, chosen: Annotated[RunFilter, Query()]) -> str:
     """Runs, the newest first."""
@@ -68,8 +89,16 @@ def run(held: HeldNow, run: Slug, chosen: Annotated[MatrixFilter, Query()]) -> s
         detail = queries.run_detail(session, run)
         matrix = queries.matrix(session, run, chosen)
         board = queries.leaderboard(session, detail.run.dataset_digest)
+        others = queries.run_rows(session, RunFilter(dataset=detail.run.dataset_digest, limit=RUNS_ON_A_PAGE))
     return _page(
-        "run.html", run=detail.run, report=detail.report, matrix=matrix, chosen=chosen, board=board, is_live=True
+        "run.html",
+        run=detail.run,
+        report=detail.report,
+        matrix=matrix,
+        chosen=chosen,
+        board=board,
+        others=[other for other in others if other.slug != run],
+        is_live=True,
     )
 
 
@@ -104,7 +133,9 @@ def trial(held: HeldNow, run: Slug, task: Slug, attempt: Attempt, chosen: Annota
         seen=seen,
         place=place,
         first_step=chosen.step,
-        casts=None,
+        cast_text=None,
+        has_replay=bool(seen.casts),
+        is_live=True,
     )
 
 

@@ -21,6 +21,7 @@ from termarena.arena.views import (
     RunRow,
     TaskDetail,
     TaskRow,
+    TaskShare,
     TrialRow,
 )
 from termarena.core.errors import NotFound
@@ -39,6 +40,7 @@ __all__ = [
     "PAGE_TASKS",
     "dataset_rows",
     "entrant_rows",
+    "find_dataset",
     "find_entrant",
     "find_run",
     "folder_of",
@@ -47,6 +49,7 @@ __all__ = [
     "run_detail",
     "run_rows",
     "task_detail",
+    "task_shares",
     "trial_rows",
     "tries",
 ]
@@ -218,6 +221,39 @@ def task_detail(session: Session, slug: str, *, limit: int = 200) -> TaskDetail:
         for run, entrant, dataset, row in session.execute(query.limit(limit))
     )
     return TaskDetail(name=task.name, slug=task.slug, instruction=task.instruction, runs=rows)
+
+
+def find_dataset(session: Session, digest: str) -> DatasetRow:
+    """Raises NotFound."""
+    found = next((row for row in dataset_rows(session) if row.digest == digest), None)
+    if found is None:
+        raise NotFound("no run of these tasks is known", hint="/api/datasets lists what there is")
+    return found
+
+
+def task_shares(session: Session, digest: str, *, limit: int = 100, offset: int = 0) -> list[TaskShare]:
+    """The tasks of a set over all of its runs, the hardest first; empty for a set that is not known."""
+    solved, scored = func.sum(RunTask.solved), func.sum(RunTask.solved + RunTask.unsolved)
+    chosen = (
+        select(Task.name, Task.slug, func.min(RunTask.category), solved, scored)
+        .join(RunTask, RunTask.task_id == Task.id)
+        .join(Run, RunTask.run_id == Run.id)
+        .join(Dataset, Run.dataset_id == Dataset.id)
+        .where(Dataset.digest == digest)
+        .group_by(Task.id, Task.name, Task.slug)
+        .order_by(solved * 1.0 / func.nullif(scored, 0), Task.name)
+    )
+    return [
+        TaskShare(
+            name=name,
+            slug=slug,
+            category=category,
+            solved=int(won),
+            scored=int(number),
+            share=won / number if number else None,
+        )
+        for name, slug, category, won, number in session.execute(chosen.limit(limit).offset(offset))
+    ]
 
 
 def entrant_rows(session: Session) -> list[EntrantRow]:

@@ -62,8 +62,8 @@ class Run(Table):
     slug: Mapped[str] = mapped_column(Text, unique=True)
     name: Mapped[str] = mapped_column(Text)
     folder: Mapped[str] = mapped_column(Text)
-    key_id: Mapped[int | None] = mapped_column(ForeignKey("keys.id"))
-    """Who sent it; None where it was found in a folder of the server."""
+    sender: Mapped[str | None] = mapped_column(Text)
+    """The name of the key that it was sent with; None where it was found in the folder."""
     dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
     entrant_id: Mapped[int] = mapped_column(ForeignKey("entrants.id"), index=True)
     state: Mapped[str] = mapped_column(Text)

@@ -23,6 +23,7 @@ __all__ = [
     "RunRow",
     "TaskDetail",
     "TaskRow",
+    "TaskShare",
     "TrialRow",
     "Unranked",
 ]
@@ -204,6 +205,18 @@ class TaskRow(_Frozen):
     solved: int
     unsolved: int
     unscored: int
+
+
+class TaskShare(_Frozen):
+    """How often a task of a set was solved, over all runs of the set."""
+
+    name: str
+    slug: str
+    category: str
+    solved: int
+    scored: int
+    share: float | None
+    """None where no trial has a score."""
 
 
 class TaskDetail(_Frozen):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from termarena.arena.ingest import take_in
+from termarena.arena.received import is_being_sent
 from termarena.arena.standings import refresh_standings
 from termarena.core.errors import TermArenaError
 from termarena.core.run_folder import RunFolder
@@ -109,4 +110,4 @@ def _signature(folder: RunFolder) -> _Signature | None:
         found = folder.journal.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns, is_held(folder)
+    return found.st_size, found.st_mtime_ns, is_held(folder) or is_being_sent(folder)

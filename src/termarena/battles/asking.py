@@ -15,8 +15,9 @@ from google.protobuf.json_format import MessageToDict
 
 from termarena.battles.addresses import AddressPolicy, open_http
 from termarena.battles.conversation import BROKEN, fetch_card
+from termarena.battles.launching import OPPONENT, find_agent
 from termarena.battles.replies import Gathering
-from termarena.core.errors import AgentUnreachable, BattleRefused
+from termarena.core.errors import AgentUnreachable, BattleRefused, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from a2a.client.client import Client
     from a2a.types import StreamResponse
 
+    from termarena.battles.backend import Backend
     from termarena.core.records import Json
 
-__all__ = ["Asked", "ask_for_battle"]
+__all__ = ["Asked", "ask_backend", "ask_for_battle"]
 
 RESUBSCRIBES: Final = 5
 CANCEL_S: Final = 20.0
+BACKEND_POLL_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +112,39 @@ async def _cancel(client: Client, gathering: Gathering) -> None:
     with contextlib.suppress(*BROKEN, TimeoutError):
         async with asyncio.timeout(CANCEL_S):
             await client.cancel_task(CancelTaskRequest(id=gathering.task_id))
+
+
+async def ask_backend(backend: Backend, asked: Asked, say: Callable[[str], None]) -> Mapping[str, object]:
+    """The same through a backend that knows both agents by their addresses.
+
+    Raises `NotFound` for one that it does not know, `FetchError`, `BattleRefused` for a battle without a result.
+    """
+    agents = await backend.agents()
+    ids = []
+    for url in (asked.green_url, asked.white_url):
+        agent = find_agent(agents, url)
+        if agent is None:
+            raise NotFound(f"the backend knows no agent at {url}", hint=f"serve it with --backend {backend.url}")
+        ids.append(str(agent["agent_id"]))
+    opponent: dict[str, Json] = {"name": OPPONENT, "agent_id": ids[1]}
+    order: dict[str, Json] = {"green_agent_id": ids[0], "opponents": [opponent], "config": dict(asked.config)}
+    battle_id = await backend.start(order)
+    told = 0
+    while True:
+        battle = await backend.battle(battle_id)
+        history = battle.get("interact_history")
+        events = list(history) if isinstance(history, list) else []
+        for event in events[told:]:
+            say(str(event.get("message", "")) if isinstance(event, dict) else str(event))
+        told = len(events)
+        if battle.get("state") in ("finished", "error"):
+            return _detail(battle)
+        await asyncio.sleep(BACKEND_POLL_S)
+
+
+def _detail(battle: Mapping[str, object]) -> Mapping[str, object]:
+    result = battle.get("result")
+    detail = result.get("detail") if isinstance(result, dict) else None
+    if isinstance(detail, dict) and "score" in detail:
+        return detail
+    raise BattleRefused(f"the battle ended without a score: {str(result or battle.get('error'))[:300]}")

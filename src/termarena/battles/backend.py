@@ -21,6 +21,8 @@ __all__ = ["Backend", "BattleOver"]
 POST_S: Final = 10.0
 TRIES: Final = 3
 REPORTED_BY: Final = "green_agent"
+_LIST: Final = "list"
+"""Where an answer is a list, it stands here."""
 
 
 class BattleOver(Exception):
@@ -33,6 +35,8 @@ class Backend:
 
     url: str
     policy: AddressPolicy = field(default_factory=AddressPolicy)
+    token: str | None = field(default=None, repr=False)
+    """Of the user in whose name agents are registered."""
 
     async def config_of(self, battle_id: str) -> Mapping[str, object]:
         """What the battle was made with: it is not in the message that starts it."""
@@ -64,6 +68,12 @@ class Backend:
         made = await self._call("POST", "/agents", agent)
         return str(made.get("agent_id", ""))
 
+    async def agents(self) -> list[object]:
+        """Every agent that is registered."""
+        found = await self._call("GET", "/agents")
+        listed = found.get(_LIST, [])
+        return list(listed) if isinstance(listed, list) else []
+
     async def set_ready(self, agent_id: str) -> None:
         """Say that an agent can begin."""
         await self._call("PUT", f"/agents/{agent_id}", {"ready": True})
@@ -80,7 +90,8 @@ class Backend:
     async def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Mapping[str, object]:
         address = self.url.rstrip("/") + path
         problem = ""
-        async with open_http(self.policy) as http:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        async with open_http(self.policy, headers=headers) as http:
             for attempt in range(TRIES):
                 try:
                     answer = await http.request(method, address, json=body, timeout=POST_S)
@@ -105,4 +116,4 @@ def _table(answer: httpx.Response) -> Mapping[str, object]:
         value = answer.json() if answer.content else {}
     except ValueError:
         return {}
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, Mapping) else {_LIST: value}

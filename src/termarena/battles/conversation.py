@@ -37,7 +37,10 @@ CANCEL_S: Final = 2.0
 POLL_S: Final = 0.25
 OLD_CARD_PATH: Final = "/.well-known/agent.json"
 # What the SDK, protobuf and httpx raise for an answer that is none.
-BROKEN: Final = (A2AError, httpx.HTTPError, JsonFormatError, ValueError, KeyError, TypeError, AttributeError)
+BROKEN: Final = (
+    *(A2AError, JsonFormatError, httpx.HTTPError, httpx.InvalidURL, httpx.StreamError),
+    *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class GreenExecutor(AgentExecutor):
             return
         heard: list[str] = []
         await updater.start_work(_words(updater, f"Battle {order.battle_id} begins."))
-        fought = asyncio.create_task(self._referee.fight(order, heard.append))
+        fought = asyncio.create_task(self._referee.fight_and_report(order, heard.append))
         self._fought_in[updater.task_id] = fought
         try:
             while not (await asyncio.wait({fought}, timeout=HEARTBEAT_S))[0]:

@@ -28,8 +28,6 @@ _KNOWN: Final = frozenset(
         *("num_shards", "shard_index", "num_instances", "timeout_multiplier", "assessment_config"),
     }
 )
-_WHITE: Final = re.compile(r"<white_agent_url>\s*(\S+?)\s*</white_agent_url>")
-_CONFIG: Final = re.compile(r"<env_config>\s*(\{.*?\})\s*</env_config>", re.DOTALL)
 _TASK_ID: Final = re.compile(r"task[ _]id\W*?[:=]\s*[\"'`]?([\w./@*?-]+)", re.IGNORECASE)
 _WHITE_URL: Final = re.compile(r"white[ _]agent[ _]url\W*?[:=]\s*[\"'`<]?(https?://[^\s\"'`>]+)", re.IGNORECASE)
 _BATTLE_ID: Final = re.compile(r"battle[ _]id\W*?[:=]\s*[\"'`]?([\w.-]+)", re.IGNORECASE)
@@ -135,13 +133,12 @@ def _introduction(table: Mapping[str, object]) -> Introduction:
 
 
 def _in_words(text: str) -> Order | None:
-    tagged = _WHITE.search(text)
+    tagged = _between(text, "white_agent_url")
     if tagged is not None:
-        found = _CONFIG.search(text)
-        config = _object(found[1]) if found is not None else {}
+        config = _object(_between(text, "env_config") or "{}")
         if config is None:
             raise BattleRefused("env_config holds no JSON object")
-        return Order(_address(tagged[1]), _wanted(config))
+        return Order(_address(tagged), _wanted(config))
     white, task, battle = _WHITE_URL.search(text), _TASK_ID.search(text), _BATTLE_ID.search(text)
     if white is None:
         if task is not None:
@@ -149,6 +146,13 @@ def _in_words(text: str) -> Order | None:
         return None
     order = Order(_address(white[1]), Wanted(ids=(task[1],)) if task is not None else Wanted())
     return replace(order, battle_id=battle[1]) if battle is not None else order
+
+
+def _between(text: str, tag: str) -> str | None:
+    """What stands in the first such tag; found without a pattern, which hostile text could hold up."""
+    _, opened, rest = text.partition(f"<{tag}>")
+    inside, closed, _ = rest.partition(f"</{tag}>")
+    return inside.strip() if opened and closed else None
 
 
 def with_config(order: Order, config: Mapping[str, object]) -> Order:

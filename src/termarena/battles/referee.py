@@ -165,42 +165,56 @@ class Referee:
 
     # With a backend.
 
+    async def fight_and_report(self, order: Order, say: Callable[[str], None]) -> dict[str, Json]:
+        """The same, reported to the order's backend as it goes, where there is one. A backend that does not answer
+        takes nothing from the result.
+
+        Raises `BattleRefused` too where the backend has ended the battle: nothing that follows counts.
+        """
+        if order.backend_url is None:
+            return await self.fight(order, say)
+        backend = Backend(order.backend_url, self.policy)
+        try:
+            result = await self._told(order, backend, say)
+            winner = order.white_name if result["score"] == result["max_score"] else REFEREE
+            table = "\n".join(_table(result))
+            with contextlib.suppress(FetchError, AddressRefused):
+                await backend.report(order.battle_id, summary_text(result), winner=winner, detail=result, table=table)
+        except BattleOver as error:
+            raise BattleRefused(f"the backend does not know the battle {order.battle_id} any more: {error}") from error
+        return result
+
     async def fight_for_backend(self, order: Order, say: Callable[[str], None]) -> None:
-        """Carry a battle out and report it where it was asked for; what goes wrong is told there too."""
+        """The same for an order whose configuration the backend keeps; a refusal is reported there as a draw."""
         assert order.backend_url is not None  # noqa: S101 - the caller looked
         backend = Backend(order.backend_url, self.policy)
         with contextlib.suppress(BattleOver, FetchError, AddressRefused):
             try:
                 order = with_config(order, await backend.config_of(order.battle_id))
-                result = await self._told(order, backend, say)
+                await self.fight_and_report(order, say)
             except BattleRefused as error:
                 refusal = f"{error.message}{f' ({error.hint})' if error.hint else ''}"
                 await backend.report(order.battle_id, refusal, winner="draw", detail={}, table="")
-                return
-            winner = order.white_name if result["score"] == result["max_score"] else REFEREE
-            await backend.report(
-                order.battle_id, summary_text(result), winner=winner, detail=result, table="\n".join(_table(result))
-            )
 
     async def _told(self, order: Order, backend: Backend, say: Callable[[str], None]) -> dict[str, Json]:
         """The battle, its words posted as they come; it is ended when the backend has ended it."""
-        words: asyncio.Queue[str] = asyncio.Queue()
+        words: asyncio.Queue[str | None] = asyncio.Queue()
 
         def heard(text: str) -> None:
             say(text)
             words.put_nowait(text)
 
         async def post() -> None:
-            while True:
-                with contextlib.suppress(FetchError):
-                    await backend.tell(order.battle_id, await words.get())
+            while (text := await words.get()) is not None:
+                with contextlib.suppress(FetchError, AddressRefused):
+                    await backend.tell(order.battle_id, text)
 
         fought = asyncio.create_task(self.fight(order, heard))
         posting = asyncio.create_task(post())
         try:
             await asyncio.wait({fought, posting}, return_when=asyncio.FIRST_COMPLETED)
-            if not fought.done():
-                posting.result()  # BattleOver: nothing that follows counts
+            words.put_nowait(None)
+            await posting  # BattleOver: nothing that follows counts
             return await fought
         finally:
             for task in (fought, posting):

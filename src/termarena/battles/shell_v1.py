@@ -44,8 +44,11 @@ __all__ = [
 PROTOCOL: Final = "terminal-bench-shell-v1"
 ACTIONS: Final = ("exec", "read_file", "write_file", "list_dir", "keys", "submit")
 EXPECTED: Final = ("exec_request", "read_file", "write_file", "list_dir", "keys", "final", "submit")
-MOST_OBJECTS: Final = 64
+MOST_PLACES: Final = 2000
 """How many places of a reply are tried as the beginning of a JSON object."""
+MOST_WORK: Final = 8 << 20
+"""Characters that may be looked at in vain: a reply of nested beginnings would otherwise hold up every battle."""
+RECURSION_WORK: Final = 10_000
 LONGEST_REPLY: Final = 4 << 20
 """Characters of a reply that are searched for a request."""
 LONGEST_WAIT_S: Final = 30.0
@@ -139,13 +142,17 @@ def objects_in(text: str) -> Iterator[Mapping[str, object]]:
     """The JSON objects of a text, fenced, surrounded by words or bare, in their order; bounded, whatever the text."""
     decoder = json.JSONDecoder()
     text = text[:LONGEST_REPLY]
-    at = text.find("{")
-    for _ in range(MOST_OBJECTS):
-        if at < 0:
+    at, work = text.find("{"), 0
+    for _ in range(MOST_PLACES):
+        if at < 0 or work > MOST_WORK:
             return
         try:
             value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        except json.JSONDecodeError as error:
+            work += error.pos - at
+            end = at + 1
+        except (ValueError, RecursionError):  # a number of a million digits; a depth of a thousand
+            work += RECURSION_WORK
             end = at + 1
         else:
             if isinstance(value, dict):

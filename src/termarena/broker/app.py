@@ -17,7 +17,6 @@ from termarena.broker.dialects.messages import MessagesDialect
 from termarena.broker.dialects.responses import ResponsesDialect
 from termarena.broker.relaying import relayed
 from termarena.broker.replies import Streamed, Whole, send_reply
-from termarena.broker.seats import AT_ONCE
 from termarena.models.http import estimate_tokens
 
 if TYPE_CHECKING:
@@ -206,8 +205,8 @@ class _place_at:  # noqa: N801 - a word of a `with`
         self._seat = seat
 
     def __enter__(self) -> None:
-        if self._seat.under_way >= AT_ONCE:
-            raise Refusal(429, f"more than {AT_ONCE} requests at once", kind="rate_limit_error")
+        if self._seat.under_way >= self._seat.at_once:
+            raise Refusal(429, f"more than {self._seat.at_once} requests at once", kind="rate_limit_error")
         self._seat.under_way += 1
 
     def __exit__(self, *_: object) -> None:

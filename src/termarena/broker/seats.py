@@ -38,6 +38,8 @@ class Seat:
     """Set when the first request was refused for want of budget."""
     failure: TermArenaError | None = None
     """Why the last request had no answer, where that was not the agent's fault."""
+    at_once: int = AT_ONCE
+    """Requests side by side."""
     under_way: int = 0
     is_closed: bool = False
     stripped: list[str] = field(default_factory=list)

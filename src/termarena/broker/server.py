@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from termarena.broker.app import BrokerApp
-from termarena.broker.seats import Seat, Seats, native_dialects
+from termarena.broker.seats import AT_ONCE, Seat, Seats, native_dialects
 from termarena.core.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Broker:
     async def __aenter__(self) -> Self:
         """Serve. Raises `MissingExtra`, and OSError for a port that is taken."""
         require_server()
-        listener = self._listener = socket.create_server(("127.0.0.1", self._port), backlog=QUEUE)
+        listener = self._listener = _listening(self._port)
         self._server = _made_server(self._app)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         return self
@@ -73,13 +73,14 @@ class Broker:
         """How many requests came without a token of ours."""
         return self._app.strangers
 
-    def seat(self, word: str, record: Callable[[Exchanged], None]) -> Seat:
+    def seat(self, word: str, record: Callable[[Exchanged], None], *, at_once: int = AT_ONCE) -> Seat:
         """A seat for one trial with the model of this word; `record` is told every exchange as it ends.
 
+        `at_once` is how many requests may be under way; more are told to wait.
         Raises what `RunModels.check` raises.
         """
         line = self._models.line(word)
-        seat = Seat(Seats.new_token(), self._models.open(word), line, record, native_dialects(line))
+        seat = Seat(Seats.new_token(), self._models.open(word), line, record, native_dialects(line), at_once=at_once)
         self._seats.add(seat)
         return seat
 
@@ -97,6 +98,20 @@ class Broker:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket on loopback. Raises OSError."""
+    # asyncio switches Nagle's algorithm off only for a socket that names its protocol; with it an answer takes 40 ms.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(QUEUE)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _made_server(app: BrokerApp) -> Any:  # noqa: ANN401 - uvicorn is an extra

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,9 @@ def battle(  # noqa: PLR0913 - every option of the command is a parameter
     n_tasks: Annotated[int | None, typer.Option("--n-tasks", min=1, help="The first so many.")] = None,
     attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trials per task.")] = 1,
     max_parallel: Annotated[int | None, typer.Option("--max-parallel", min=1, help="Trials at once.")] = None,
+    backend: Annotated[
+        str | None, typer.Option("--backend", metavar="URL", help="Through this AgentBeats backend, which knows both.")
+    ] = None,
     key_file: serving_options.KeyFileOption = None,
     allow_network: serving_options.AllowNetworkOption = None,
     json: JsonOption = False,
@@ -42,10 +46,12 @@ def battle(  # noqa: PLR0913 - every option of the command is a parameter
     termarena battle --white http://127.0.0.1:9019 --task hello-world
     termarena battle --green http://127.0.0.1:9009 --white http://127.0.0.1:9019 --tasks hello-world,sales-summary
     termarena battle --white http://127.0.0.1:9019 --n-tasks 10 -k 3 --json
+    termarena battle --backend http://127.0.0.1:9000 --white http://127.0.0.1:9019 --task hello-world
 
     Ctrl-C cancels the battle. Exits 0 for a battle that ended, whatever the score, 1 when nothing could be scored or
     the green agent failed, 2 when it refused.
     """
+    serving_options.require_packages("battle")
     import asyncio
 
     from termarena.battles.addresses import AddressPolicy
@@ -58,7 +64,15 @@ def battle(  # noqa: PLR0913 - every option of the command is a parameter
     config |= {"max_parallel": max_parallel} if max_parallel is not None else {}
     asked = Asked(green, white, config, key_in(key_file))
     policy = AddressPolicy.of(allow_network or [])
-    result = asyncio.run(ask_for_battle(asked, say, policy=policy))
+    if backend is not None:
+        from termarena.battles.asking import ask_backend
+        from termarena.battles.backend import Backend
+        from termarena.cli.serving import TOKEN_VARIABLE
+
+        known = Backend(backend, policy, os.environ.get(TOKEN_VARIABLE))
+        result = asyncio.run(ask_backend(known, asked, say))
+    else:
+        result = asyncio.run(ask_for_battle(asked, say, policy=policy))
     _print(asked, result, json=json)
     if result.get("unscored") == result.get("max_score"):
         say("error: no trial could be scored")

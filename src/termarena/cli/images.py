@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -98,6 +98,56 @@ def _mirrors(given: list[str]) -> dict[str, str] | None:
         if not entry.partition("=")[2].startswith(("http://", "https://")):
             raise UsageError(f"--mirror {entry} is not HOST=URL", hint="for example docker.io=https://mirror.example")
     return dict(entry.split("=", 1) for entry in given) or None
+
+
+@app.command("build")
+def build(  # noqa: PLR0913 - one parameter per option
+    context: Annotated[Path, typer.Argument(help="The folder with the Dockerfile and the files that it copies.")],
+    *,
+    tag: Annotated[str, typer.Option("--tag", "-t", metavar="NAME", help="Store the image under this name.")],
+    file: Annotated[str, typer.Option("--file", "-f", help="The Dockerfile, within the context.")] = "Dockerfile",
+    build_arg: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A value for an ARG.")] = None,
+    target: Annotated[str, typer.Option(help="The stage to stop at.")] = "",
+    secret: Annotated[
+        list[str] | None, typer.Option(metavar="ID=FILE", help="A file for RUN --mount=type=secret; it is not kept.")
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Carry out every step anew.")] = False,
+    network: Annotated[
+        Literal["public", "none"], typer.Option(help="What RUN reaches: the world, through a proxy, or nothing.")
+    ] = "public",
+    json: JsonOption = False,
+) -> None:
+    """Build a Dockerfile; its log goes to stderr.
+
+    Examples: termarena images build tasks/one/environment --tag one:1;
+    termarena images build . -t app --build-arg VERSION=2 --target test --network none
+    """
+
+    async def work(shelf: ImageShelf) -> dict[str, Any]:
+        from termarena.sandbox.images import BuildOptions, build_image
+        from termarena.sandbox.spec import Network
+
+        options = BuildOptions(
+            dockerfile=file,
+            arguments=_assignments(build_arg or []),
+            target=target,
+            network=Network(mode=network),
+            use_cache=not no_cache,
+            secrets={name: Path(file) for name, file in _assignments(secret or []).items()},
+            on_log=say,
+        )
+        built = await build_image(shelf, context, tag, options)
+        return {**_as_json(shelf, built.image), "was_cached": built.was_cached}
+
+    _tell(_with_shelf(work), json=json)
+
+
+def _assignments(given: list[str]) -> dict[str, str]:
+    """As with Docker, a name without a value takes that of the environment."""
+    import os
+
+    pairs = [entry.partition("=") for entry in given]
+    return {name: value if equals else os.environ.get(name, "") for name, equals, value in pairs}
 
 
 @app.command("import")

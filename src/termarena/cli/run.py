@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from typer.core import TyperCommand
@@ -90,6 +90,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     grading: run_options.GradingOption = "auto",
     integrity: run_options.IntegrityOption = "enforce",
     out: run_options.OutOption = None,
+    arena: run_options.ArenaOption = None,
     dry_run: run_options.DryRunOption = False,
     ids: TaskOption = None,
     exclude: ExcludeOption = None,
@@ -140,7 +141,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
             say("a dry run does not ask the cluster: what is told is what this machine could do")
         print_plan(options, meant, dataset=opened.name, json=json)
         return
-    raise typer.Exit(_run(options, meant, facts, out=out, json=json))
+    raise typer.Exit(_run(options, meant, facts, to=_Destination(out, arena), json=json))
 
 
 def _refuse_model(agent: str, model: str) -> None:
@@ -185,22 +186,31 @@ def _choose(wanted: Selection, dataset: Dataset) -> Meant:
     return meant
 
 
-def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None, json: bool) -> int:
+class _Destination(NamedTuple):
+    """Where a run goes: its folder, if one was named, and an arena, if it is sent to one."""
+
+    out: Path | None
+    arena: str | None
+
+
+def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, to: _Destination, json: bool) -> int:
     import asyncio
 
     from termarena.cli.carrying import carry_out
     from termarena.cli.starting import new_folder, runner_of
+    from termarena.cli.submit import sending
     from termarena.core.run_folder import RunFolder
     from termarena.reports.telling import count
     from termarena.runs.opening import start_run
 
-    folder = RunFolder(out if out is not None else new_folder(options.agent))
+    folder = RunFolder(to.out if to.out is not None else new_folder(options.agent))
     runner = runner_of(options, run_id=folder.id)
-    asyncio.run(runner.probe())
-    opened = start_run(options, meant.tasks, folder, facts)
-    tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
-    say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
-    return carry_out(opened, runner, json=json, budget=runner.budget)
+    asyncio.run(runner.probe(meant.tasks))
+    with sending(folder, to.arena):
+        opened = start_run(options, meant.tasks, folder, facts)
+        tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
+        say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
+        return carry_out(opened, runner, json=json, budget=runner.budget)
 
 
 def _facts(options: RunOptions, meant: Meant, *, dataset: str) -> RunFacts:

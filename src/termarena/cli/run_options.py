@@ -10,6 +10,7 @@ import typer
 __all__ = [
     "AddressOption",
     "AgentOption",
+    "ArenaOption",
     "AttemptsOption",
     "ConcurrencyOption",
     "DatasetOption",
@@ -39,6 +40,10 @@ __all__ = [
     "TrialBudgetUsdOption",
 ]
 
+ArenaOption = Annotated[
+    str | None,
+    typer.Option("--arena", metavar="URL", help="Send it to this arena as it goes; the key is TERMARENA_ARENA_KEY."),
+]
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", "-d", metavar="NAME", help="A pulled dataset, or samples.")
 ]

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AllowNetworkOption", "CardOption", "CardUrlOption", "HostOption", "KeyFileOption"]
+__all__ = [
+    "AllowNetworkOption",
+    "BackendOption",
+    "CardOption",
+    "CardUrlOption",
+    "HostOption",
+    "KeyFileOption",
+    "require_packages",
+]
 
 HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; others need a key.")]
 CardUrlOption = Annotated[
@@ -23,3 +31,17 @@ AllowNetworkOption = Annotated[
     list[str] | None,
     typer.Option("--allow-network", metavar="NETWORK", help="A private network that may be reached: 10.1.0.0/16."),
 ]
+BackendOption = Annotated[
+    str | None, typer.Option("--backend", metavar="URL", help="An AgentBeats backend to register with.")
+]
+
+
+def require_packages(command: str) -> None:
+    """Raises `MissingExtra` where what this command is made of is not installed."""
+    from importlib.util import find_spec
+
+    from termarena.core.errors import MissingExtra
+
+    for package in ("a2a", "httpx", "mcp", "starlette", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, extra="battles", purpose=f"termarena {command}")

@@ -30,6 +30,7 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
     card_url: serving_options.CardUrlOption = None,
     card: serving_options.CardOption = None,
     key_file: serving_options.KeyFileOption = None,
+    backend: serving_options.BackendOption = None,
     json: JsonOption = False,
 ) -> None:
     """Serve an agent of ours as an A2A white agent, until Ctrl-C.
@@ -43,13 +44,14 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
     It speaks terminal-bench-shell-v1 over A2A 1.0 and 0.3. The oracle finds its task by `task_id`, else by the
     instruction, among the tasks given here. Beyond 127.0.0.1 a key is needed: see docs/battles.md.
     """
+    serving_options.require_packages("white")
     from termarena.battles.cards import WHITE_CARD, read_card
     from termarena.cli.choosing import open_dataset
-    from termarena.cli.serving import Standing, place_of, stand
+    from termarena.cli.serving import Standing, launcher_at, place_of, stand
     from termarena.tasks import SAMPLES
 
-    tasks = open_dataset(str(path) if path is not None else dataset or SAMPLES).tasks
     where = place_of(host=host, port=port, card_url=card_url, key_file=key_file)
+    tasks = open_dataset(str(path) if path is not None else dataset or SAMPLES).tasks
     text = read_card(card) if card is not None else WHITE_CARD
 
     def make() -> Standing:
@@ -66,9 +68,10 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
             await executor.aclose()
             await models.aclose()
 
-        return Standing(executor, end)
+        return Standing(executor, end, launcher=launcher)
 
     _check(agent, model)
+    launcher = launcher_at(backend, alias=f"{text.name} ({agent})", is_green=False)
     stand(make, text, where, what=f"the white agent {agent}", json=json)
 
 

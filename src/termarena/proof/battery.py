@@ -8,11 +8,28 @@ import json
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import termarena
 from termarena.core.run_folder import folder_name
+from termarena.proof.cost import measure_cost
 from termarena.proof.discriminating import prove_discriminating
-from termarena.proof.faults import Fault, letter_of, solvable_faults, trivial_faults, weak_faults
+from termarena.proof.equivalent import prove_equivalent
+from termarena.proof.faults import (
+    Fault,
+    cost_faults,
+    hackable_faults,
+    leak_faults,
+    letter_of,
+    over_specified_faults,
+    solvable_faults,
+    trivial_faults,
+    weak_faults,
+)
+from termarena.proof.hackable import prove_not_hackable
+from termarena.proof.leaks import prove_no_leaks
 from termarena.proof.ledger import Ledger
 from termarena.proof.report import Proof
 from termarena.proof.solvable import prove_solvable
@@ -20,10 +37,12 @@ from termarena.proof.stand import Stand
 from termarena.proof.trivial import prove_not_trivial
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from termarena.proof.cost import Cost
     from termarena.proof.discriminating import Discriminating
+    from termarena.proof.equivalent import Equivalent
     from termarena.proof.evidence import Evidence
+    from termarena.proof.hackable import Hackable
+    from termarena.proof.leaks import Leaks
     from termarena.proof.solvable import Solvable
     from termarena.proof.stand import Bench
     from termarena.proof.trivial import Trivial
@@ -33,6 +52,9 @@ __all__ = ["BATTERY", "BatteryOptions", "prove_task", "solution_digest"]
 
 BATTERY: Final = 1
 """Goes up when a trial of the same name is no longer the same trial: evidence of another version is not used."""
+
+DECIDING: Final = ("agents", "grading", "proof", "runs", "sandbox")
+"""Rooms of which a change can change what a trial comes to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +66,9 @@ class BatteryOptions:
     mutants: int = 40
     """Of it, at most."""
     mutants_s: float = 40.0
-    """For how long mutants are tried, all trials summed; the first dozen are tried anyway."""
+    """For how long mutants are tried, all trials summed; the first dozen end states are graded anyway."""
+    exploits: tuple[str, ...] | None = None
+    """Only those of these names; None is all."""
 
 
 class _Findings:
@@ -53,6 +77,10 @@ class _Findings:
     def __init__(self) -> None:
         self.solvable: Solvable | None = None
         self.discriminating: Discriminating | None = None
+        self.equivalent: Equivalent | None = None
+        self.hackable: Hackable | None = None
+        self.leaks: Leaks | None = None
+        self.cost: Cost | None = None
         self.trivial: Trivial | None = None
         self.faults: list[Fault] = []
         self.evidence: list[Evidence] = []
@@ -82,11 +110,15 @@ async def prove_task(task: Task, bench: Bench, options: BatteryOptions, *, cache
         seconds=round(time.monotonic() - began, 2),
         trials=len(found.evidence),
         trials_run=stand.started,
-        letter=letter_of(faults, is_whole=True),
+        letter=letter_of(faults),
         faults=faults,
         solvable=found.solvable,
         trivial=found.trivial,
         discriminating=found.discriminating,
+        equivalent=found.equivalent,
+        hackable=found.hackable,
+        leaks=found.leaks,
+        cost=found.cost,
         evidence=tuple(found.evidence),
     )
 
@@ -103,12 +135,29 @@ async def _carry_out(stand: Stand, options: BatteryOptions, found: _Findings) ->
     found.faults += trivial_faults(found.trivial)
     solved = next((one for one in found.evidence if one.stage == "solvable" and one.passes), None)
     if solved is not None and found.solvable is not None:
-        noise = frozenset(found.solvable.noise)
-        found.discriminating, tried = await prove_discriminating(
-            stand, solved, noise=noise, most=options.mutants, budget_s=options.mutants_s
-        )
+        await _judge_tests(stand, options, found, solved)
+    if found.trivial.is_scored and not found.trivial.passes:
+        found.hackable, tried = await prove_not_hackable(stand, options.exploits)
         found.evidence += tried
-        found.faults += weak_faults(found.discriminating)
+        found.faults += hackable_faults(found.hackable)
+    found.leaks = await prove_no_leaks(stand, solved)
+    found.faults += leak_faults(found.leaks)
+    found.cost = measure_cost(stand.task, [one for one in found.evidence if one.stage == "solvable"])
+    found.faults += cost_faults(found.cost) if found.cost is not None else ()
+
+
+async def _judge_tests(stand: Stand, options: BatteryOptions, found: _Findings, solved: Evidence) -> None:
+    """Whether the tests refuse what is wrong, and nothing else."""
+    noise = frozenset(found.solvable.noise) if found.solvable is not None else frozenset()
+    found.discriminating, tried = await prove_discriminating(
+        stand, solved, noise=noise, most=options.mutants, budget_s=options.mutants_s
+    )
+    found.evidence += tried
+    found.faults += weak_faults(found.discriminating)
+    if options.mutants and found.solvable is not None and found.solvable.is_sound:
+        found.equivalent, tried = await prove_equivalent(stand, solved, noise=noise)
+        found.evidence += tried
+        found.faults += over_specified_faults(found.equivalent)
 
 
 def _has_solution(task: Task) -> bool:
@@ -133,7 +182,20 @@ def solution_digest(task: Task) -> str:
     return hashlib.sha256(json.dumps(view, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
 
 
+@cache
+def harness_digest() -> str:
+    """Of the code that decides what a trial comes to: a grader that learnt something makes old evidence worthless."""
+    rooms = Path(termarena.__file__).parent
+    hashed = hashlib.sha256()
+    for path in sorted(
+        path for room in DECIDING for path in (rooms / room).rglob("*") if path.suffix in (".py", ".sh")
+    ):
+        hashed.update(f"{path.relative_to(rooms)}\0".encode() + path.read_bytes())
+    return hashed.hexdigest()
+
+
 def ledger_name(task: Task, solution: str, driver: str) -> str:
-    """The file of a task's evidence: another digest, solution, driver or battery is another file."""
-    key = hashlib.sha256(f"{BATTERY}\0{task.digest}\0{solution}\0{driver}".encode()).hexdigest()[:24]
+    """The file of a task's evidence: another digest, solution, driver, battery or harness is another file."""
+    parts = (str(BATTERY), harness_digest(), task.digest, solution, driver)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     return f"{folder_name(task.id)}-{key}.jsonl"

@@ -14,8 +14,9 @@ T = TypeVar("T")
 
 # Not a descriptor (`>&2`), a variable (`$1`), a range or a count in a pattern (`[0-9]`, `{1,5}`), a part of a name.
 _NUMBER: Final = re.compile(r"(?<![\w.\\$%#&>{\[!^-])\d{1,9}(?![\w.>}\]-]|,\d*\})", re.ASCII)
-# One failure is as good as another.
-_STATUS: Final = re.compile(r"\b(?:exit|return)[ (]+[1-9]\d*")
+# One failure is as good as another, a subquery takes its first row whatever the limit, and a path that comes second
+# leads to the same module unless there are two of them.
+_HARMLESS: Final = re.compile(r"\b(?:exit|return)[ (]+[1-9]\d*|\b(?i:limit) 1\b|\bsys\.path\.insert\(0")
 _HASH: Final = re.compile(r'(?m)(?:^|(?<=[\s;]))#.*$|"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'')
 _SLASHES: Final = re.compile(r"//.*|/\*[\s\S]*?\*/|(?m:^\s*#.*$)")
 _DASHES: Final = re.compile(r"--.*|/\*[\s\S]*?\*/")
@@ -35,7 +36,7 @@ class Constant(NamedTuple):
 def numbers_in(text: str, *, suffix: str = "") -> Iterator[Constant]:
     """Every whole number in the code; `suffix` (`py`, `c`, `sql`) says what a remark looks like, by default `#`."""
     remarks = _REMARKS.get(suffix, _HASH)
-    code = _STATUS.sub(_blank, remarks.sub(_blank, text))
+    code = _HARMLESS.sub(_blank, remarks.sub(_blank, text))
     for found in _NUMBER.finditer(code):
         yield Constant(found.start(), found[0])
 

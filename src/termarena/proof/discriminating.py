@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from termarena.agents.oracle import Oracle
 from termarena.proof.evidence import Evidence, Frozen, differences
 from termarena.proof.mutants import mutants_of_solution
-from termarena.proof.spoiled import Spoiled, spoilings
+from termarena.proof.spoiled import Spoiled, is_spoiling, spoilings
 from termarena.proof.stand import Act
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["Discriminating", "Survivor", "grading_for", "oracle_with", "prove_di
 
 SHOWN_PATHS: Final = 5
 LEAST: Final = 12
-"""So many are tried however long they take."""
+"""So many different end states are graded however long that takes."""
 TOGETHER: Final = 4
 
 
@@ -60,6 +60,8 @@ class Discriminating(Frozen):
     """Killed, of those that count; None where none does."""
     by_operator: Mapping[str, tuple[int, int]]
     """Killed and counted, by what was made wrong."""
+    unread: tuple[str, ...] = ()
+    """Outputs that the instruction names and that may hold anything."""
 
 
 async def prove_discriminating(
@@ -69,18 +71,21 @@ async def prove_discriminating(
     stand.knows_solved(solved.state, noise=noise)
     every = await asyncio.to_thread(lambda: list(_acts(stand.task, solved, noise)))
     chosen = in_turns(every)[:most]
-    tried = await _within(stand, [act for act, _ in chosen], budget_s)
+    tried = await _within(stand, [act for act, _ in chosen], budget_s, noise)
     return _tallied(chosen[: len(tried)], tried, solved, noise, left_out=len(every) - len(tried)), tried
 
 
-async def _within(stand: Stand, acts: list[Act], budget_s: float) -> list[Evidence]:
+async def _within(stand: Stand, acts: list[Act], budget_s: float, noise: frozenset[str]) -> list[Evidence]:
     """The evidence of the first acts, until together they took so long; what was known before counts with the time
     that it took then, so that a second battery tries nothing further."""
     tried: list[Evidence] = []
     spent_s = 0.0
-    while acts[len(tried) :] and (len(tried) < LEAST or spent_s < budget_s):
-        tried += await stand.attempt_all(acts[len(tried) : len(tried) + TOGETHER])
-        spent_s = sum(one.work_s + one.grade_s for one in tried)
+    ends: set[str] = set()
+    while acts[len(tried) :] and (len(ends) < LEAST or spent_s < budget_s):
+        batch = await stand.attempt_all(acts[len(tried) : len(tried) + TOGETHER])
+        tried += batch
+        ends |= {_end(one, noise) for one in batch}
+        spent_s += sum(one.work_s + one.grade_s for one in batch)
     return tried
 
 
@@ -153,6 +158,7 @@ def _tallied(
         survivors=tuple(survivors),
         score=counts["killed"] / counted if counted else None,
         by_operator=by_operator,
+        unread=tuple(dict.fromkeys(name.partition(" ")[2] for one in survivors if is_spoiling(name := one.name))),
     )
 
 

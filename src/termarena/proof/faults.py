@@ -9,11 +9,27 @@ from termarena.proof.evidence import Frozen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from termarena.proof.cost import Cost
     from termarena.proof.discriminating import Discriminating
+    from termarena.proof.equivalent import Equivalent
+    from termarena.proof.hackable import Hackable
+    from termarena.proof.leaks import Leaks
     from termarena.proof.solvable import Solvable
     from termarena.proof.trivial import Trivial
 
-__all__ = ["RULES", "Fault", "Letter", "letter_of", "solvable_faults", "trivial_faults", "weak_faults"]
+__all__ = [
+    "RULES",
+    "Fault",
+    "Letter",
+    "cost_faults",
+    "hackable_faults",
+    "leak_faults",
+    "letter_of",
+    "over_specified_faults",
+    "solvable_faults",
+    "trivial_faults",
+    "weak_faults",
+]
 
 Letter = Literal["A", "B", "C", "D", "F"]
 
@@ -24,10 +40,16 @@ RULES: Final[dict[str, str]] = {
     "fragile": "the reference solution fails where the machine differs in what should make no difference",
     "trivial": "doing nothing passes",
     "weak-tests": "wrong solutions pass",
+    "over-specified": "solutions that mean the same do not pass",
+    "leak": "an agent can find the solution, the tests or the answers",
+    "tight-limits": "the solution itself hardly fits into the limits",
+    "hackable": "an exploit earns a reward, or fools the tests where another way to run them would not be fooled",
     "grader-broken": "the tests give no verdict on the start state",
 }
 LEAST_SCORE: Final = 0.8
+MOST_LEAKS: Final = 5
 _GRAVE: Final = frozenset({"no-solution", "unsolvable", "trivial", "grader-broken"})
+_LIGHT: Final = frozenset({"fragile", "tight-limits"})
 
 
 class Fault(Frozen):
@@ -38,17 +60,15 @@ class Fault(Frozen):
     message: str
 
 
-def letter_of(faults: tuple[Fault, ...], *, is_whole: bool) -> Letter:
-    """The grade: A without a fault, F where the task cannot measure anything, else lower with every kind of fault.
-
-    `is_whole`: whether every stage was done; without it nothing is better than B.
-    """
+def letter_of(faults: tuple[Fault, ...]) -> Letter:
+    """The grade: A without a fault, B with a light one, C with a heavy one or two light ones, D with more; F where the
+    task cannot measure anything."""
     kinds = {fault.rule for fault in faults}
     if kinds & _GRAVE:
         return "F"
+    weight = sum(1 if rule in _LIGHT else 2 for rule in kinds)
     order: tuple[Letter, ...] = ("A", "B", "C", "D")
-    place = min(len(kinds) + 1, 3) if kinds else 0
-    return order[max(place, 0 if is_whole else 1)]
+    return order[min(weight, 3)]
 
 
 def solvable_faults(found: Solvable) -> Iterator[Fault]:
@@ -77,3 +97,33 @@ def weak_faults(found: Discriminating) -> Iterator[Fault]:
         first = "; ".join(f"{one.what}: no test asserts {one.missing}" for one in found.survivors[:2])
         counted = found.killed + len(found.survivors)
         yield Fault(rule="weak-tests", message=f"{found.killed} of {counted} wrong solutions are found out; {first}")
+    elif found.unread:
+        yield Fault(rule="weak-tests", message=f"no test looks at what is in {', '.join(found.unread)}")
+
+
+def hackable_faults(found: Hackable) -> Iterator[Fault]:
+    """What stage 5 holds against the task."""
+    if found.holes:
+        names = ", ".join(one.name for one in found.holes)
+        yield Fault(rule="hackable", message=f"{len(found.holes)} of {found.tried} exploits: {names}")
+
+
+def over_specified_faults(found: Equivalent) -> Iterator[Fault]:
+    """What stage 4 holds against the task."""
+    if found.refused:
+        first = found.refused[0]
+        tests = f" ({', '.join(first.tests[:3])})" if first.tests else ""
+        message = f"{len(found.refused)} of {found.variants} variants do not pass: {first.what}{tests}"
+        yield Fault(rule="over-specified", message=message)
+
+
+def leak_faults(found: Leaks) -> Iterator[Fault]:
+    """What stage 6 holds against the task."""
+    for leak in found.leaks[:MOST_LEAKS]:
+        yield Fault(rule="leak", message=f"{leak.where} {leak.what} ({leak.kind})")
+
+
+def cost_faults(found: Cost) -> Iterator[Fault]:
+    """What stage 7 holds against the task."""
+    for limit in found.tight:
+        yield Fault(rule="tight-limits", message=limit)

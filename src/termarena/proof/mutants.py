@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from termarena.proof.shell import Span, Statement
     from termarena.tasks.model import Solution
 
-__all__ = ["Mutant", "Operator", "SolutionMutant", "mutants_of", "mutants_of_solution"]
+__all__ = ["Mutant", "Operator", "SolutionMutant", "mutants_of", "mutants_of_solution", "with_file"]
 
 Operator = Literal["left-out", "prefix", "emptied", "constant", "wrong-path", "stale"]
 SHOWN: Final = 100
@@ -87,7 +87,7 @@ def mutants_of_solution(solution: Solution) -> tuple[SolutionMutant, ...]:
         return ()
     text = entry.read().decode("utf-8", "surrogateescape")
     mutants = [
-        SolutionMutant(one.operator, entry.path, one.line, one.what, _with_file(solution, entry, one.script))
+        SolutionMutant(one.operator, entry.path, one.line, one.what, with_file(solution, entry, one.script))
         for one in mutants_of(text)
     ]
     for file in solution.files:
@@ -188,16 +188,16 @@ def _of_file(solution: Solution, file: TreeFile) -> Iterator[SolutionMutant]:
     if "\0" in text:
         return
     lines = text.splitlines(keepends=True)
-    yield SolutionMutant("emptied", file.path, 1, f"{file.path} emptied", _with_file(solution, file, ""))
+    yield SolutionMutant("emptied", file.path, 1, f"{file.path} emptied", with_file(solution, file, ""))
     if len(lines) > 1:
         half = len(lines) // 2
-        cut = _with_file(solution, file, "".join(lines[:half]))
+        cut = with_file(solution, file, "".join(lines[:half]))
         yield SolutionMutant("prefix", file.path, half, f"{file.path} cut after {half} of {len(lines)} lines", cut)
     suffix = file.path.rpartition(".")[2]
     for constant in evenly(tuple(numbers_in(text, suffix=suffix)), CONSTANTS_PER_FILE):
         line = text.count("\n", 0, constant.start) + 1
         what = f"{constant.digits} changed in: {_line_at(text, constant.start)}"
-        changed = _with_file(solution, file, with_number(text, constant))
+        changed = with_file(solution, file, with_number(text, constant))
         yield SolutionMutant("constant", file.path, line, what, changed)
 
 
@@ -205,7 +205,8 @@ def _line_at(text: str, at: int) -> str:
     return text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0].strip()[:SHOWN]
 
 
-def _with_file(solution: Solution, file: TreeFile, text: str) -> Solution:
+def with_file(solution: Solution, file: TreeFile, text: str) -> Solution:
+    """The solution with another text in one of its files."""
     content = text.encode("utf-8", "surrogateescape")
     changed = TreeFile.inline(file.path, content, executable=file.executable)
     files = FileTree.of(changed if one.path == file.path else one for one in solution.files)

@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from termarena.core.errors import TermArenaError
-from termarena.core.records import write_atomically
+from termarena.core.records import write_atomically, write_record
 from termarena.core.run_folder import folder_name
 from termarena.core.scrub import Scrubber
-from termarena.proof.battery import BatteryOptions, prove_task
+from termarena.proof.battery import BatteryOptions, prove_task, solution_digest
 from termarena.proof.card import card_of
-from termarena.proof.report import write_proof
-from termarena.proof.stand import RUN_ID, Bench
+from termarena.proof.html import card_page, summary_page
+from termarena.proof.ledger import Ledger
+from termarena.proof.radar import sweep
+from termarena.proof.report import read_proof, write_proof
+from termarena.proof.stand import RUN_ID, Bench, Stand
+from termarena.proof.summary import summary_card
 from termarena.sandbox.drivers import choose_driver, open_driver
 from termarena.sandbox.staging import Stage
 
@@ -24,10 +28,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.proof.evidence import Evidence
+    from termarena.proof.radar import Sighting
     from termarena.proof.report import Proof
+    from termarena.proof.summary import Summary
     from termarena.tasks.model import Task
 
-__all__ = ["ProveOptions", "Proven", "prove"]
+__all__ = ["ProveOptions", "Proven", "look_again", "prove", "write_summary"]
 
 TASKS_AT_ONCE = 2
 """Their trials share the turns; one alone leaves turns unused whenever a stage ends."""
@@ -96,6 +102,39 @@ def _write(proof: Proof, out: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_proof(folder / "proof.json", proof)
     write_atomically(folder / "card.md", card_of(proof).encode())
+    write_atomically(folder / "card.html", card_page(proof).encode())
+
+
+def write_summary(summary: Summary, out: Path) -> None:
+    """Write the summary of a dataset beside its proofs: `summary.json`, `.md` and `.html`. Raises `OSError`."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_record(out / "summary.json", "proof-summary", summary.model_dump(mode="json"))
+    write_atomically(out / "summary.md", summary_card(summary).encode())
+    write_atomically(out / "summary.html", summary_page(summary).encode())
+
+
+async def look_again(
+    tasks: Sequence[Task], options: ProveOptions, *, out: Path, on_sighting: Callable[[Sighting], None]
+) -> list[Sighting | Proven]:
+    """The radar: run the solution of every task once more, and compare with the proofs below `out`.
+
+    Nothing that was found before is used, and nothing is written. A task that cannot be tried is a `Proven` with its
+    error.
+    """
+
+    async def one(task: Task, bench_of: Callable[[Task], Bench]) -> Sighting | Proven:
+        path = out / folder_name(task.id) / "proof.json"
+        try:
+            last = await asyncio.to_thread(read_proof, path) if path.is_file() else None
+            solution = await asyncio.to_thread(solution_digest, task)
+            sighting = await sweep(Stand(task, bench_of(task), Ledger(None)), last, solution=solution)
+        except TermArenaError as error:
+            return Proven(task, None, error)
+        on_sighting(sighting)
+        return sighting
+
+    async with _benches(options) as bench_of:
+        return list(await asyncio.gather(*(one(task, bench_of) for task in tasks)))
 
 
 @asynccontextmanager

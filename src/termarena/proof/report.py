@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.records import read_record_as, write_record
+from termarena.proof.cost import Cost
 from termarena.proof.discriminating import Discriminating
+from termarena.proof.equivalent import Equivalent
 from termarena.proof.evidence import Evidence, Frozen
 from termarena.proof.faults import Fault, Letter
+from termarena.proof.hackable import Hackable
+from termarena.proof.leaks import Leaks
 from termarena.proof.solvable import Solvable
 from termarena.proof.trivial import Trivial
 
@@ -41,6 +45,10 @@ class Proof(Frozen):
     solvable: Solvable | None = None
     trivial: Trivial | None = None
     discriminating: Discriminating | None = None
+    equivalent: Equivalent | None = None
+    hackable: Hackable | None = None
+    leaks: Leaks | None = None
+    cost: Cost | None = None
     evidence: tuple[Evidence, ...] = ()
 
 

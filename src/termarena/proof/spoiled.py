@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from termarena.agents.contract import Brief, Workspace
     from termarena.tasks.model import Task
 
-__all__ = ["Spoiled", "Spoiling", "asked_for", "spoilings"]
+__all__ = ["Spoiled", "Spoiling", "asked_for", "is_spoiling", "spoilings"]
 
 MOST_OUTPUTS: Final = 4
 # $1: the file. Every letter and digit becomes the next one.
@@ -47,6 +47,11 @@ def spoilings(task: Task, state: Mapping[str, str], *, noise: frozenset[str]) ->
         for path in asked_for(task, state, noise=noise)[:MOST_OUTPUTS]
         for way, script, what in _WAYS
     )
+
+
+def is_spoiling(name: str) -> bool:
+    """Whether a trial's name tells that an output was made worthless: removed, or garbled."""
+    return name.startswith(("removed /", "garbled /"))
 
 
 def asked_for(task: Task, state: Mapping[str, str], *, noise: frozenset[str] = frozenset()) -> tuple[str, ...]:

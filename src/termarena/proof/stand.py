@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from termarena.agents.oracle import Oracle
 from termarena.agents.recording import Recording
+from termarena.core.errors import SandboxFileError
 from termarena.core.run_folder import AttemptFolder
 from termarena.grading.contract import Verdict
 from termarena.proof.conditions import PLAIN
@@ -20,10 +25,9 @@ from termarena.runs.trial import Trial
 from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Mapping
 
-    from termarena.agents.contract import Agent
+    from termarena.agents.contract import Agent, AgentReport, Brief, Workspace
     from termarena.core.scrub import Scrubber
     from termarena.grading.contract import GradingMode
     from termarena.proof.conditions import Condition
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from termarena.proof.ledger import Ledger
     from termarena.runs.judging import Case
     from termarena.runs.result import TrialResult
-    from termarena.sandbox import Driver
+    from termarena.sandbox import Driver, Sandbox
     from termarena.sandbox.staging import Stage, StartState
     from termarena.tasks.model import Environment, Task
 
@@ -85,7 +89,7 @@ class Stand:
         """`ledger` knows what was tried before: such an act is not tried again."""
         self.task = task
         self._bench = bench
-        self._ledger = ledger
+        self.ledger = ledger
         self._known = _Known()
         self.started = 0
         """How many trials were really run."""
@@ -105,15 +109,32 @@ class Stand:
         Raises `CancelledError` once everything of the trial is gone, `OSError` from the host.
         """
         key = self.key_of(act)
-        found = self._ledger.get(key)
+        found = self.ledger.get(key)
         if found is None:
             async with self._bench.turns:
                 found = await self._try(act, key)
             self.started += 1
             if found.outcome != "unscored":
-                self._ledger.add(found)
+                self.ledger.add(found)
         self._bench.on_trial(self.task, found)
         return found
+
+    @asynccontextmanager
+    async def start_state(self) -> AsyncIterator[Sandbox]:
+        """A sandbox as the agent finds it. Entering raises what making the start state raises."""
+        task, bench = self.task, self._bench
+        async with bench.turns:
+            start = await bench.stage.prepare(task.environment, folder=Path(task.provenance.path), task=task.id)
+            async with start.start() as box:
+                yield box
+
+    async def contents_after_solving(self, paths: tuple[str, ...]) -> dict[str, bytes]:
+        """What the files at these paths hold once the solution has run; one that cannot be read is left out."""
+        reading = _Reading(self.task, paths)
+        act = Act("leaks", "oracle", "\n".join(paths), lambda _task: reading)
+        async with self._bench.turns:
+            await self._try(act, self.key_of(act), is_graded=False)
+        return reading.contents
 
     async def attempt_all(self, acts: list[Act]) -> list[Evidence]:
         """All of them, as many at once as the bench allows, in their order."""
@@ -126,12 +147,18 @@ class Stand:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    async def _try(self, act: Act, key: str) -> Evidence:
+    async def _try(self, act: Act, key: str, *, is_graded: bool = True) -> Evidence:
         options = RunOptions(agent="oracle", grading=act.grading, keep_state=False)
         bench = self._bench
         states = _Conditioned(bench.stage, act.condition)
-        judge = _Sparing(Judge(bench.driver, states, options, scrubber=bench.scrubber), self._known, act)
-        setting = Setting(options, bench.driver, states, judge, act.make_agent)
+        sealed = options.model_copy(update={"grading": "sealed"})
+        judge = _Sparing(
+            Judge(bench.driver, states, options, scrubber=bench.scrubber),
+            self._known,
+            act,
+            sealed=Judge(bench.driver, states, sealed, scrubber=bench.scrubber),
+        )
+        setting = Setting(options, bench.driver, states, judge if is_graded else _Silent(), act.make_agent)
         state = TrialState(run_id=RUN_ID, options=options, task=self.task, key=TrialKey(self.task.id, 1))
         with staged("proof") as place:
             folder = AttemptFolder(place / "attempt")
@@ -141,6 +168,34 @@ class Stand:
             output = await asyncio.to_thread(_end_of, folder.path / "test_output.txt")
         evidence = _evidence(act, key, state, result)
         return evidence.model_copy(update={"output": bench.scrubber.scrub(output)})
+
+
+class _Silent:
+    """A judge of what is not to be judged."""
+
+    async def judge(self, case: Case) -> Verdict:  # noqa: ARG002 - it does not look
+        """See `Referee`."""
+        return Verdict(reward=0.0, graded_in="sealed")
+
+
+class _Reading:
+    """See `Agent`: the solution, and then a look at what it wrote."""
+
+    name = "oracle"
+
+    def __init__(self, task: Task, paths: tuple[str, ...]) -> None:
+        self._oracle = Oracle(task)
+        self._paths = paths
+        self.version = self._oracle.version
+        self.contents: dict[str, bytes] = {}
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        """Solve, then read."""
+        report = await self._oracle.solve(brief, workspace)
+        for path in self._paths:
+            with contextlib.suppress(SandboxFileError):
+                self.contents[path] = await workspace.read(path)
+        return report
 
 
 class _Conditioned:
@@ -162,13 +217,19 @@ class _Conditioned:
 class _Sparing:
     """A judge that grades no state twice: one that is known has the verdict that it had."""
 
-    def __init__(self, judge: Judge, known: _Known, act: Act) -> None:
+    def __init__(self, judge: Judge, known: _Known, act: Act, *, sealed: Judge) -> None:
         self._judge = judge
+        self._sealed = sealed
         self._known = known
         self._act = act
 
     async def judge(self, case: Case) -> Verdict:
-        """See `Referee`. Only mutants are spared: what is repeated to see whether it holds is graded each time."""
+        """See `Referee`. Only mutants are spared: what is repeated to see whether it holds is graded each time.
+
+        An exploit that left no process is graded sealed alone: beside it, a live grading would find the same files.
+        """
+        if self._act.stage == "hackable" and not case.processes_left:
+            return await self._sealed.judge(case)
         if self._act.stage != "discriminating" or case.processes_left or case.task.steps:
             return await self._judge.judge(case)
         known = self._known

@@ -13,6 +13,7 @@ from termarena.agents.custom_tools import read_tools
 from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
 from termarena.agents.registry import AgentOptions, is_installed, resolve_agent, takes_models
+from termarena.core.errors import CapabilityMissing
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
 from termarena.models import ModelLimits, RunModels, Sampling
@@ -28,7 +29,7 @@ from termarena.sandbox.drivers import check_driver, choose_driver, open_driver
 from termarena.sandbox.staging import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from termarena.agents.contract import Agent
     from termarena.agents.installed.sharing import InstalledRun
@@ -79,11 +80,12 @@ class Trials:
         """What trials may use together: this machine's."""
         return budget_here()
 
-    async def probe(self) -> None:
+    async def probe(self, tasks: Sequence[Task] = ()) -> None:
         """Look whether the driver's engine and the model's endpoint are there, before anything starts.
 
-        Nothing is asked of the model. Raises what `check_driver` raises, `ModelUnavailable` and its kind, and what
-        `RunModels.check` raises.
+        An installed agent is installed for those of the tasks that lie on this machine's own files. Nothing is asked of
+        the model. Raises what `check_driver` raises, `ModelUnavailable` and its kind, what `RunModels.check` raises,
+        and `AgentNotInstalled`.
         """
         if self._baseline is None:
             await asyncio.to_thread(check_driver, self._options.driver)
@@ -96,6 +98,14 @@ class Trials:
                 await models.probe(self._options.example_embeddings)
         finally:
             await models.aclose()
+        if self._installed is not None and any(self._is_embedded(task) for task in tasks):
+            await _install(self._options.agent, self._home)
+
+    def _is_embedded(self, task: Task) -> bool:
+        try:
+            return choose_driver(self._options.driver, task.environment, home=self._home).name == "namespace"
+        except CapabilityMissing:
+            return False
 
     async def __aenter__(self) -> Self:
         """Nothing starts yet."""
@@ -141,6 +151,17 @@ class Trials:
         for setting in settings.values():
             await setting.stage.aclose()
             await setting.driver.aclose()
+
+
+async def _install(word: str, home: Path) -> None:
+    from termarena.agents.installed.description import describe  # noqa: PLC0415 - as below
+    from termarena.agents.installed.layers import Layers  # noqa: PLC0415 - as below
+
+    driver = open_driver("namespace", home=home, run_id="agents")
+    try:
+        await Layers(home).on_host_root(describe(word.partition(":")[2]), driver)
+    finally:
+        await driver.aclose()
 
 
 def _installed(models: RunModels, home: Path) -> InstalledRun:

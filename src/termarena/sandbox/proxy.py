@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from termarena.sandbox.spec import PROXY_PORT
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -118,6 +120,10 @@ class Proxy:
 
     async def _connect(self, host: str, port: int) -> _Stream:
         """Connect to the very address that was judged; raises `RefusedError`."""
+        gateway = self.network.gateway
+        if gateway is not None and port == PROXY_PORT and host in ("127.0.0.1", "localhost"):
+            # Some clients ask a proxy even for what lies on loopback, whatever no_proxy says.
+            return await _open(*_split_address(gateway, 80))
         if self.network.mode != "public" and not is_allowed(host, port, self.network.allowed_hosts):
             self.refused.append(f"{host}:{port}")
             raise RefusedError(403, f"{host}:{port} is not among this sandbox's allowed hosts")

@@ -200,6 +200,8 @@ def test_a_trial_whose_node_is_killed_is_tried_again_on_another(nodes: Nodes, tm
     (lost,) = [entry[0] for entry in tries if entry[2] == "unscored"]
     detail = json.loads(RunFolder(run).attempt(lost, 1).result.read_text())["fault_detail"]
     assert (detail["kind"], detail["is_retriable"]) == ("NodeLost", True)
+    assert detail["message"].startswith("the node that carried out the trial is lost: ")
+    assert ". " not in detail["message"], "one sentence of Ray's is enough"
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])

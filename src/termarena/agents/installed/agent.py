@@ -189,15 +189,17 @@ class InstalledAgent:
             return
         with contextlib.suppress(WorkspaceClosed):
             self._workspace.message("sent", {"url": exchange.path, "body": exchange.request})
-            received = {
+            received: dict[str, object] = {
                 "url": exchange.path,
                 "status": exchange.status,
                 "body": exchange.response,
                 "duration_s": round(exchange.duration_s, 6),
-                "stripped": list(exchange.stripped) or None,
-                "problem": exchange.problem,
             }
-            self._workspace.message("received", {key: value for key, value in received.items() if value is not None})
+            if exchange.stripped:
+                received["stripped"] = list(exchange.stripped)
+            if exchange.problem is not None:
+                received["problem"] = exchange.problem
+            self._workspace.message("received", received)
 
 
 def _conversation(exchange: Exchanged) -> Request | None:

@@ -39,7 +39,10 @@
 
   const follow = (player, times) => {
     let now = null;
+    let isBegun = false;
+    player.addEventListener("play", () => { isBegun = true; });
     const tick = async () => {
+      if (!isBegun) return;
       const at = await player.getCurrentTime();
       let current = null;
       times.forEach((time, i) => { if (time <= at + 0.05) current = steps[i].node; });
@@ -54,6 +57,7 @@
     setInterval(tick, 200);
     steps.forEach((step, i) => {
       step.node.querySelector(".seek")?.addEventListener("click", async () => {
+        isBegun = true;
         await player.seek(times[i]);
         place.scrollIntoView({ block: "nearest" });
       });
@@ -65,7 +69,7 @@
     const times = steps.map((step) => shownTime(corners, step.at));
     const player = AsciinemaPlayer.create({ data }, place, {
       cols: Number(place.dataset.cols), rows: Number(place.dataset.rows), fit: "width", preload: true,
-      poster: `npt:${corners[corners.length - 1][1]}`, terminalLineHeight: 1.25,
+      poster: `npt:${corners[corners.length - 1][1] + 1}`, terminalLineHeight: 1.25,
     });
     place.dataset.state = "ready";
     player.addEventListener("play", () => { place.dataset.state = "playing"; });

@@ -27,6 +27,9 @@ class Draft:
     exit_status: int | None = None
     interactive: bool = False
     shell: bool = True
+    began_at: int | None = None
+    ended_at: int | None = None
+    """Where its output lies on the tape, if that is known."""
     is_joined: bool = False
     """It holds continuation lines already."""
 

@@ -39,9 +39,11 @@ class KeystrokeWatcher:
         self._output: Pin | None = None
         self._running: Draft | None = None
         self._typed_s = 0.0
+        self._at = 0
 
     def at_sign(self, sign: Sign, at_s: float) -> None:
         """See `Watcher`."""
+        self._at = sign.end
         if sign.kind is SignKind.ALTERNATE and self._running is not None:
             self._running.interactive = True
         elif sign.kind is SignKind.EVENT:
@@ -84,6 +86,7 @@ class KeystrokeWatcher:
         prompt = self._page.text(start, typed)
         draft = Draft(line, Tier.PROMPT, TYPED_CONFIDENCE, began_s=self._typed_s)
         draft.prompt_length = len(prompt) if line.startswith(prompt) else None
+        draft.began_at = self._at
         self._running = draft
         self.drafts.append(draft)
         self._output = self._page.pin()
@@ -95,7 +98,7 @@ class KeystrokeWatcher:
         start = self._output.place()
         end = self._page.here()._replace(row=row, column=0)
         self._running.output = self._page.text(start, end).partition("\n")[2]
-        self._running.ended_s = at_s
+        self._running.ended_s, self._running.ended_at = at_s, self._at
         self._output.free()
         self._running, self._output = None, None
 

@@ -30,6 +30,8 @@ _FIRST_GUESS: Final = re.compile(
     rf"^(?:[^\n]*\n)?(?:[^\n{PROMPT_ENDS}]{{0,120}}?[\])~\w/ ]?|)[{PROMPT_ENDS}]{{1,3}} (?=\S|$)"
 )
 _SIGN: Final = re.compile(rf"[{PROMPT_ENDS}](?= )")
+# A prompt with one or two characters behind its sign: they were typed before the first silence.
+_SOON_TYPED: Final = re.compile(r"([$#%>]) \S{1,2}$")
 SURE_PROMPT: Final = re.compile(r"[\[(]?[\w.-]+@[\w.-]+[\])]?[: ].*[$#%>]|PS [A-Z]:\\.*>|\$")
 _CONTINUATION: Final = re.compile(
     r"(?:(?:cmdsubst|quote|dquote|bquote|heredoc|for|while|until|if|then|else|elif|case|select|function|pipe|cmdand"
@@ -86,7 +88,7 @@ class Prompts:
     @classmethod
     def learn(cls, seen: Iterable[str]) -> Prompts:
         """Learn from prompts whose end is known."""
-        found = [shape_of(prompt) for prompt in seen if prompt.strip()]
+        found = [shape_of(_SOON_TYPED.sub(r"\1", prompt.rstrip())) for prompt in seen if prompt.strip()]
         counted = Counter(found)
         shapes = tuple(shape for shape, _ in counted.most_common())
         return cls(tuple(_pattern(shape) for shape in shapes), shapes, found[0] if found else "")
@@ -114,8 +116,12 @@ class Prompts:
         return ends and bool(self.shapes) and shape_of(prompt) != self.first
 
     def is_usual(self, prompt: str) -> bool:
-        """Whether it has the most frequent shape, as far as there is one."""
-        return bool(self.shapes) and shape_of(prompt) == self.shapes[0]
+        """Whether it ends with the sign of the most frequent one, whatever place and branch it tells before."""
+        if not self.shapes or _SOON_TYPED.search(prompt.rstrip()):
+            return False
+        return shape_of(prompt) == self.shapes[0] or (
+            prompt.rstrip()[-1:] == self.shapes[0][-1:] and self.shapes[0][-1] != "w"
+        )
 
 
 def _pattern(shape: str) -> re.Pattern[str]:

@@ -12,7 +12,7 @@ from termarena.forge.reading.keystrokes import KeystrokeWatcher
 from termarena.forge.reading.mining import mine
 from termarena.forge.reading.page import Page
 from termarena.forge.reading.playing import play
-from termarena.forge.reading.resolving import resolve, with_prompts
+from termarena.forge.reading.resolving import resolve, with_prompts, without_completions
 from termarena.forge.reading.tape import tape_of
 from termarena.forge.reading.watching import LineWatcher
 from termarena.forge.transcript import Tier, Transcript
@@ -53,6 +53,9 @@ class _Found(NamedTuple):
 def _transcript(recording: Recording, *, source: str, digest: str) -> Transcript:
     tape = tape_of(recording.events)
     found = _look(tape, recording)
+    for draft in found.drafts:
+        if draft.began_at is not None:
+            draft.interactive |= tape.is_drawn(draft.began_at, draft.ended_at or len(tape.content))
     commands = resolve(found.drafts) or recorded_command(recording, found.text)
     return Transcript(
         source=source,
@@ -80,10 +83,12 @@ def _look(tape: Tape, recording: Recording) -> _Found:
             return _Found(lines.drafts, text)
         keys = KeystrokeWatcher(page, tape)
         text = play(tape, page, keys, tape.borders())
-    typed = with_prompts(keys.drafts)
+    entered = without_completions(keys.drafts)
+    typed = with_prompts(entered)
     is_timed = recording.version != "txt" and len(tape.starts) > 1
     mined = mine(text, Tier.PROMPT if is_timed else Tier.TEXT, (draft.prompt or "" for draft in typed))
-    return _Found(mined if len(mined) > len(typed) else typed, text)
+    is_more = len(mined) > len(typed) + len(keys.drafts) - len(entered)
+    return _Found(mined if is_more else typed, text)
 
 
 def _title(recording: Recording) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from termarena.forge.reading.draft import Draft
     from termarena.forge.transcript import Command
 
-__all__ = ["resolve", "with_prompts"]
+__all__ = ["resolve", "with_prompts", "without_completions"]
 
 ODD_PROMPT: Final = 0.25
 """Taken from the confidence where a prompt does not look like the others."""
@@ -36,6 +36,16 @@ def resolve(drafts: Sequence[Draft]) -> tuple[Command, ...]:
     for draft in drafts:
         _split(draft, prompts)
     return tuple(draft.command() for draft in drafts if _is_command(draft))
+
+
+def without_completions(drafts: Sequence[Draft]) -> list[Draft]:
+    """Those that were entered: where a list of completions was shown, the same line went on below it."""
+    kept: list[Draft] = []
+    for draft in drafts:
+        if kept and (draft.prompt or "").rstrip() == kept[-1].line.rstrip():
+            draft.prompt_length = kept.pop().prompt_length
+        kept.append(draft)
+    return kept
 
 
 def with_prompts(drafts: Sequence[Draft]) -> list[Draft]:
@@ -61,7 +71,7 @@ def _split(draft: Draft, prompts: Prompts) -> None:
         draft.prompt_length = prompts.length(draft.line) or 0
     elif not (prompts.is_usual(draft.prompt) or is_continuation(draft.prompt) or is_interpreter(draft.prompt)):
         usual = prompts.patterns[0].match(draft.line) if prompts.patterns else None
-        cut = usual.end() if usual else prompts.cut(draft.prompt)
+        cut = prompts.cut(draft.prompt) or (usual.end() if usual else None)
         draft.prompt_length = cut or draft.prompt_length
         draft.confidence -= 0 if cut else ODD_PROMPT
     last_line = (draft.prompt or "").rpartition("\n")[2]

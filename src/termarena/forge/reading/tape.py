@@ -33,6 +33,9 @@ _SIGNS: Final = re.compile(
 )
 # zsh shows by this mark that the output before its prompt had no newline; a blank of the same length does no harm.
 _UNFINISHED_LINE: Final = re.compile(rb"(\x1b\[7m)[%#](\x1b\[27m(?:\x1b\[1m)?\x1b\[0m {20})")
+_MOVE: Final = re.compile(rb"\x1b\[(\d{1,4});\d{1,4}[Hf]")
+LEAST_MOVES, LEAST_ROWS = 12, 6
+"""A progress bar goes to one row again and again; a program that draws the screen goes to many."""
 _SIZE: Final = re.compile(r"(\d{1,4})x(\d{1,4})")
 
 
@@ -85,6 +88,11 @@ class Tape:
         """Whether a line editor switched bracketed paste on and off."""
         kinds = {sign.kind for sign in self.signs}
         return SignKind.EDIT in kinds and SignKind.ENTER in kinds
+
+    def is_drawn(self, start: int, end: int) -> bool:
+        """Whether a program drew the whole screen there, without asking for the alternate one."""
+        rows = [found[1] for found in _MOVE.finditer(self.content, start, end)]
+        return len(rows) >= LEAST_MOVES and len(set(rows)) >= LEAST_ROWS
 
     def quiets(self, longer_s: float) -> Iterator[Sign]:
         """The points before which nothing was written for longer than this."""

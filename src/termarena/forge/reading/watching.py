@@ -41,6 +41,7 @@ class LineWatcher:
         self._running: Draft | None = None
         self._outer: Draft | None = None
         self._shown_s = 0.0
+        self._at = 0
         self._has_prompt = False
         self._is_redrawn = False
         if not marks:
@@ -48,6 +49,7 @@ class LineWatcher:
 
     def at_sign(self, sign: Sign, at_s: float) -> None:
         """See `Watcher`."""
+        self._at = sign.end
         if sign.kind is SignKind.MARK and self._uses_marks:
             self._at_mark(sign.value, at_s)
         elif sign.kind is SignKind.PLACE:
@@ -92,6 +94,7 @@ class LineWatcher:
         draft = Draft(prompt + text, Tier.MARKS, confidence, len(prompt), began_s=self._shown_s, cwd=self._cwd)
         self._told = None
         self._take("typed")
+        draft.began_at = self._at
         self._outer = draft
         self.drafts.append(draft)
         self._put("outer output")
@@ -101,7 +104,7 @@ class LineWatcher:
         if self._outer is None:
             return
         self._outer.output = self._page.text(self._take("outer output"), self._page.here())
-        self._outer.exit_status, self._outer.ended_s = status, at_s
+        self._outer.exit_status, self._outer.ended_s, self._outer.ended_at = status, at_s, self._at
         self._outer = None
 
     # Bracketed paste: on while a line is edited. Prompts come in one burst, what is typed comes later.
@@ -146,6 +149,7 @@ class LineWatcher:
         draft = Draft(line, Tier.PASTE, GAP_CONFIDENCE if is_seen else NO_GAP_CONFIDENCE)
         draft.prompt_length = len(prompt) if is_seen else None
         draft.began_s, draft.cwd = self._shown_s, self._cwd
+        draft.began_at = self._at
         self._running, self._is_redrawn = draft, False
         self.drafts.append(draft)
         self._put("output")
@@ -161,7 +165,7 @@ class LineWatcher:
         elif start.column:  # the rest of the entered line: a prompt on its right
             output = output.partition("\n")[2]
         self._running.output = output
-        self._running.ended_s = at_s
+        self._running.ended_s, self._running.ended_at = at_s, self._at
         self._running = None
 
     def _drop(self, name: str) -> None:

@@ -28,7 +28,7 @@ _VALUE: Final = r"""(?:"([^"\n]{4,200})"|'([^'\n]{4,200})'|([^\s"'`;|&<>()$]{4,2
 _ASSIGNED: Final = (
     ("passw", "passphrase", "secret", "api_key", "apikey", "access_key", "accesskey", "_token", "authtoken", "_pat"),
     re.compile(
-        r"(?i)(?:password|passwd|passphrase|secret|api_?key|access_?key|auth_?token|access_?token|_token|_pat)"
+        r"(?i)(?:password|passwd|passphrase|secret(?!_?name)|api_?key|access_?key|auth_?token|access_?token|_token|_pat)"
         rf"[\w]*[\"']?\s*(?:=|:=|:\s|=>)\s*{_VALUE}"
     ),
 )

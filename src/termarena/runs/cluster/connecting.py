@@ -88,12 +88,10 @@ class Cluster:
         return self.ray.remote(max_retries=0, num_cpus=0, scheduling_strategy=here)(work)
 
     def words_of(self, error: Exception) -> str:
-        """What an error of Ray's says, without the traceback of the node's process."""
-        cause = getattr(error, "cause", None)
-        lines = str(cause if cause is not None else error).strip().splitlines()
-        return (
-            lines[-1 if isinstance(error, self.ray.exceptions.RayTaskError) else 0] if lines else type(error).__name__
-        )
+        """The first sentence of what an error of Ray's says; of one that was raised on a node, what it was there."""
+        is_from_node = isinstance(error, self.ray.exceptions.RayTaskError)
+        lines = str(getattr(error, "cause", None) or error).strip().splitlines() or [type(error).__name__]
+        return lines[-1 if is_from_node else 0].partition(". ")[0].rstrip(".")
 
     def close(self) -> None:
         """Let go of it: what still runs for this process is ended."""

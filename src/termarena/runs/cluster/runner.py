@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena import __version__
 from termarena.agents.recording import Recording
+from termarena.agents.registry import is_installed
 from termarena.core.errors import ClusterError, TermArenaError, UsageError
 from termarena.core.scrub import Scrubber
 from termarena.runs.cluster.connecting import connect, needs_of
@@ -30,6 +31,8 @@ from termarena.tasks.load import is_task
 from termarena.tasks.write import write_harbor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from termarena.core.run_folder import AttemptFolder
     from termarena.runs.cluster.connecting import Cluster, Node
     from termarena.runs.cluster.orders import NodeFacts
@@ -48,7 +51,7 @@ class RayTrials:
 
     def __init__(self, options: RunOptions, *, run_id: str) -> None:
         """Nothing is connected yet. Raises UsageError for options that nodes cannot keep together."""
-        _refuse_counted(options)
+        _refuse_local(options)
         self._options = options
         self._run_id = run_id
         self._scrubber = Scrubber.from_environment(os.environ)
@@ -64,11 +67,12 @@ class RayTrials:
         nodes = self._connected.nodes()
         return Budget(sum(node.cpus for node in nodes), sum(node.memory_mb for node in nodes))
 
-    async def probe(self) -> None:
+    async def probe(self, tasks: Sequence[Task] = ()) -> None:
         """Connect, and look whether every node can carry out trials, before anything starts.
 
-        Raises what `connect` raises, and `ClusterError` naming a node that cannot.
+        Nothing depends on the tasks. Raises what `connect` raises, and `ClusterError` naming a node that cannot.
         """
+        del tasks
         cluster = await asyncio.to_thread(connect, self._options.address)
         self._connected = cluster
         try:
@@ -140,7 +144,12 @@ class RayTrials:
         return await asyncio.to_thread(write_attempt, folder, state, record, self._scrubber)
 
 
-def _refuse_counted(options: RunOptions) -> None:
+def _refuse_local(options: RunOptions) -> None:
+    if is_installed(options.agent):
+        raise UsageError(
+            f"{options.agent} is installed on this machine, and not on the nodes of a cluster",
+            hint="take --engine local, or an agent that lives outside the sandbox",
+        )
     for name in COUNTED_HERE:
         if getattr(options, name) is not None:
             raise UsageError(

@@ -1,5 +1,6 @@
 """Images without a daemon: a store of layers that embedded sandboxes share, from registries, archives and builds."""
 
+from termarena.sandbox.images.building import BuildOptions, Built, build_image
 from termarena.sandbox.images.config import ImageConfig
 from termarena.sandbox.images.getting import PullOptions
 from termarena.sandbox.images.names import ImageName
@@ -7,6 +8,8 @@ from termarena.sandbox.images.shelf import ImageShelf, Pruned, Resolved, Substit
 from termarena.sandbox.images.store import ImageStore, StoredImage
 
 __all__ = [
+    "BuildOptions",
+    "Built",
     "ImageConfig",
     "ImageName",
     "ImageShelf",
@@ -16,4 +19,5 @@ __all__ = [
     "Resolved",
     "StoredImage",
     "Substitute",
+    "build_image",
 ]

@@ -156,7 +156,7 @@ def _look_into(plain: Path, path: Path) -> _Found:
     except (tarfile.TarError, EOFError, KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
         hint = "give a tar of a root file system, or what `docker save` wrote"
         raise ImageError(str(path), f"is no archive of an image: {error}", hint=hint) from error
-    return _Found(ImageConfig(env=DEFAULT_ENV, cmd=("/bin/sh",)), (None,), None)
+    return _Found(ImageConfig(env=DEFAULT_ENV), (None,), None)
 
 
 def _document(archive: tarfile.TarFile, name: str) -> bytes:

@@ -14,6 +14,7 @@ from termarena.sandbox.images.config import ImageConfig, digest_of
 from termarena.sandbox.images.layers import Translator, decompressed
 from termarena.sandbox.images.registry import Registry, open_registry
 from termarena.sandbox.images.store import FILES, Layer, StoredImage, hex_of
+from termarena.sandbox.namespace.building import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,8 +95,12 @@ async def drop_scratch(driver: NamespaceDriver, folder: Path) -> None:
     """Remove a scratch folder, if it is still there."""
     if not os.path.lexists(folder):  # noqa: ASYNC240 - one look at one name
         return
-    async with driver.worker(folder.parent) as worker:
-        await worker.remove(folder.name)
+    try:
+        remove_tree(folder)
+    except OSError:
+        # What belongs to other ids of ours can be removed only by a process that has them.
+        async with driver.worker(folder.parent) as worker:
+            await worker.remove(folder.name)
 
 
 async def pull_image(

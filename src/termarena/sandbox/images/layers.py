@@ -91,9 +91,13 @@ class _Hashing:
 class Translator:
     """Reads one layer and writes it in our own form: names below `0/`, whiteouts as devices, opaque as attribute."""
 
-    def __init__(self, source: str, *, has_owners: bool) -> None:
-        """`source` is named in errors. Without owners everything becomes root's, and the table says what was."""
+    def __init__(self, source: str, *, has_owners: bool, is_layer: bool = True) -> None:
+        """`source` is named in errors. Without owners everything becomes root's, and the table says what was.
+
+        In an archive that is no layer, names that begin with `.wh.` mean themselves.
+        """
         self.source = source
+        self.is_layer = is_layer
         self.has_owners = has_owners
         self.facts = LayerFacts()
         self._folders: dict[str, tar.Member] = {}
@@ -148,6 +152,7 @@ class Translator:
             if path not in self._folders:
                 member = tar.Member(f"0/{path}", "folder")
                 member.mode = PARENT_MODE
+                member.attributes = {} if self.is_layer else {tar.IMPLIED: b"y"}
                 self._folders[path] = member
                 yield member, None
 
@@ -155,9 +160,9 @@ class Translator:
         self, archive: tarfile.TarFile, info: tarfile.TarInfo, parts: list[str]
     ) -> Iterator[tuple[tar.Member, IO[bytes] | None]]:
         name, path = parts[-1], "/".join(parts)
-        if name == OPAQUE_MARK:
+        if name == OPAQUE_MARK and self.is_layer:
             yield self._opaque("/".join(parts[:-1])), None
-        elif name.startswith(WHITEOUT):
+        elif name.startswith(WHITEOUT) and self.is_layer:
             hidden = "/".join((*parts[:-1], name.removeprefix(WHITEOUT)))
             if name == WHITEOUT or hidden.endswith(("/.", "/..")) or hidden in (".", ".."):
                 raise ValueError(f"a deletion without a name: {path!r}")

@@ -104,7 +104,6 @@ class NamespaceDriver:
         cgroups, ids = self._find()
         missing: dict[Feature, str] = {
             Feature.SERVICES: "it has one service; use --driver docker",
-            Feature.BUILD: "it builds no images; use --driver docker, or give a root file system",
         }
         notes = []
         if not ids.has_users:
@@ -197,6 +196,11 @@ class NamespaceDriver:
             raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
 
     @property
+    def roots(self) -> RootStore:
+        """The root file systems that its sandboxes lie on."""
+        return self._store
+
+    @property
     def ids(self) -> IdMap:
         """Which ids of the host stand behind the users of its sandboxes."""
         return self._find()[1]
@@ -213,10 +217,10 @@ class NamespaceDriver:
             await asyncio.shield(box.stop())
 
     @asynccontextmanager
-    async def start_on(self, spec: SandboxSpec, base: Base, folder: Path) -> AsyncIterator[NamespaceSandbox]:
-        """A sandbox above `base` whose changes are kept on disk, in `folder`/fs; for the steps of a build."""
+    async def start_on(self, spec: SandboxSpec, base: Base, disk: Disk | None) -> AsyncIterator[NamespaceSandbox]:
+        """A sandbox above `base`, for the steps of a build; its changes are kept on the disk that is lent to it."""
         await self._ready()
-        box = await self._make(spec, base, None, disk=Disk(folder, holds_changes=True))
+        box = await self._make(spec, base, None, disk=disk)
         try:
             async with self._networked(box, spec):
                 yield box
@@ -230,6 +234,8 @@ class NamespaceDriver:
         plan = Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1])
         if disk is not None:
             plan.message["disk"] = {"path": str(disk.folder), "holds_changes": disk.holds_changes}
+            plan.message["step_mounts"] = [mount.as_plan() for mount in disk.mounts]
+            plan.message["fakes_owners"] = disk.holds_changes and not plan.ids.has_users
         try:
             if snapshot is not None:
                 await plan.fork(snapshot)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxBroken, SandboxError, SandboxStartError
 from termarena.sandbox.contract import Prepared
-from termarena.sandbox.namespace.rootfs import RootStore
 from termarena.sandbox.spec import Root, SandboxSpec
 
 if TYPE_CHECKING:
@@ -92,13 +91,17 @@ class ImageRoots:
             raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
         layers = self.shelf.store.layers_of(image.config)
         folders = tuple(layer.files for layer in reversed(layers))
-        store = RootStore(self._home)
-        self._known[root] = image, await asyncio.to_thread(store.over, folders, image.config.files_digest)
+        over = self._driver.roots.over
+        self._known[root] = image, await asyncio.to_thread(over, folders, image.config.files_digest)
         return was_there
 
     async def _image(self, root: Root) -> tuple[StoredImage, bool]:
-        from termarena.sandbox.images import PullOptions  # noqa: PLC0415 - only for who uses images
+        from termarena.sandbox.images import BuildOptions, PullOptions, build_image  # noqa: PLC0415 - as above
 
+        if root.kind == "dockerfile" and root.path is not None:
+            options = BuildOptions(dockerfile=root.dockerfile, on_log=self._on_log)
+            built = await build_image(self.shelf, root.path, None, options)
+            return built.image, built.was_cached
         found = await self.shelf.resolve(str(root.image), PullOptions(on_log=self._on_log))
         return found.image, found.was_there
 

@@ -15,9 +15,26 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.namespace.box import NamespaceSandbox
 
-__all__ = ["Disk", "LayerWorker"]
+__all__ = ["Disk", "LayerWorker", "Mount"]
 
 BUFFER: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or a file of the host at a place of the sandbox, or memory."""
+
+    at: str
+    path: Path | None = None
+    is_writable: bool = False
+    is_file: bool = False
+    size_bytes: int = 1 << 30
+
+    def as_plan(self) -> dict[str, object]:
+        """The form in which the fork server takes it."""
+        path = None if self.path is None else str(self.path)
+        rest = {"is_writable": self.is_writable, "is_file": self.is_file, "size_bytes": self.size_bytes}
+        return {"at": self.at, "path": path, **rest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +44,8 @@ class Disk:
     folder: Path
     holds_changes: bool = False
     """Whether the sandbox's changes are kept there (`fs`) instead of in memory."""
+    mounts: tuple[Mount, ...] = ()
+    """What else the sandbox sees."""
 
 
 class LayerWorker:

@@ -75,7 +75,7 @@ def _make_runs() -> None:
         sa.Column("slug", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("folder", sa.Text(), nullable=False),
-        sa.Column("key_id", sa.Integer(), nullable=True),
+        sa.Column("sender", sa.Text(), nullable=True),
         sa.Column("dataset_id", sa.Integer(), nullable=False),
         sa.Column("entrant_id", sa.Integer(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
@@ -103,10 +103,6 @@ def _make_runs() -> None:
         sa.ForeignKeyConstraint(
             ["entrant_id"],
             ["entrants.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["key_id"],
-            ["keys.id"],
         ),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("slug"),

@@ -94,6 +94,22 @@ def _remove_below(request: dict[str, Any], _: list[int], volumes: list[Volume]) 
     return {}
 
 
+def _look_at(request: dict[str, Any], _: list[int], __: list[Volume]) -> dict[str, Any]:
+    return layers.look_at(request["path"], request["owner"])
+
+
+def _place(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[str, Any]:
+    return layers.place(request, _stream(fds[0], "rb"))
+
+
+def _pack_path(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[str, Any]:
+    return layers.pack_path(request["path"], request["name"], _stream(fds[0], "wb"))
+
+
+def _list_folder(request: dict[str, Any], _: list[int], __: list[Volume]) -> dict[str, Any]:
+    return layers.list_folder(request["path"])
+
+
 def _disk(volumes: list[Volume]) -> int:
     if volumes[0].disk_fd is None:
         raise LookupError("no folder of the host was lent to this sandbox")
@@ -108,4 +124,8 @@ JOBS: Final = {
     "unpack_layer": _unpack_layer,
     "pack_layer": _pack_layer,
     "remove_below": _remove_below,
+    "look_at": _look_at,
+    "place": _place,
+    "pack_path": _pack_path,
+    "list_folder": _list_folder,
 }

@@ -12,8 +12,8 @@ import os
 import stat
 from typing import Any, Final
 
+from . import files, unpack
 from . import syscalls as sc
-from . import unpack
 
 STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
 DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
@@ -43,6 +43,8 @@ HIDDEN_SYS: Final = (
     "fs/bpf",
     "fs/selinux",
 )
+APT_SETTINGS: Final = "/dev/apt.conf"
+"""Where no user can be changed to, apt has to be told; a file beside the devices lands in no layer."""
 SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 
 
@@ -73,6 +75,11 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     """
     sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     opened = [[_path_of(lower) for lower in group] for group in lowers]
+    disk = plan.get("disk")
+    lent = None if not disk else _path_of(disk["path"] if disk["fd"] is None else disk["fd"])
+    for mount in plan["step_mounts"]:
+        if mount["path"] is not None and mount["fd"] is None:
+            mount["fd"] = _detached(mount["path"], is_writable=mount["is_writable"])
     staging = next(path for path in STAGING_CANDIDATES if os.path.isdir(path))
     options = f"size={plan['disk_bytes']},nr_inodes={plan['inodes']},mode=755"
     sc.mount("none", staging, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
@@ -82,9 +89,8 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     layers = 0 if restore_fd is None else plan["restore_layers"]
     if restore_fd is not None:
         _restore(restore_fd, offset=plan["restore_offset"], layers=layers, volumes=len(ats))
-    disk = plan.get("disk")
-    if disk:
-        _attach_disk(disk["fd"], is_mount=plan["ids"]["shift"])
+    if lent is not None:
+        _attach_disk(lent)
     volumes = []
     for index, at in enumerate(ats):
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
@@ -96,11 +102,46 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     if disk:
         volumes[0].disk_fd = os.open("disk", os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
+    if plan["fakes_owners"]:
+        _write(f"new{APT_SETTINGS}", b'APT::Sandbox::User "root";\n')
     os.chdir("new")
     sc.pivot_root(".", ".")
     sc.unmount(".")
     os.chdir("/")
     return volumes
+
+
+def _detached(path: str, *, is_writable: bool) -> int:
+    tree = sc.open_tree(path)
+    if not is_writable:
+        sc.set_mount_attributes(tree, sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
+    return tree
+
+
+def mount_more(mount: dict[str, Any]) -> list[str]:
+    """Mount a folder or file of the host, or memory, in the finished root; what had to be made for it."""
+    at = mount["at"]
+    if mount["is_file"]:
+        made = files.make_folder(os.path.dirname(at))
+        if not os.path.lexists(at):
+            _write(at, b"")
+            made.append(at)
+    else:
+        made = files.make_folder(at)
+    if mount["path"] is None:
+        options = f"size={mount['size_bytes']},mode=1777"
+        sc.mount("none", at, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
+    else:
+        sc.move_mount(mount["fd"], at)
+    return made
+
+
+def _write(path: str, content: bytes) -> None:
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
 
 
 def _path_of(lower: int | str) -> int | str:
@@ -122,13 +163,13 @@ def _attach(index: int, lowers: list[int | str]) -> list[str]:
     return names
 
 
-def _attach_disk(fd: int, *, is_mount: bool) -> None:
+def _attach_disk(lent: int | str) -> None:
     """Give the folder of the host that was lent a name in the staging folder."""
-    if is_mount:
+    if isinstance(lent, int):
         os.mkdir("disk")
-        sc.move_mount(fd, "disk")
+        sc.move_mount(lent, "disk")
     else:
-        os.symlink(f"/proc/self/fd/{fd}", "disk")
+        os.symlink(lent, "disk")
 
 
 def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str], place: str = "") -> Volume:

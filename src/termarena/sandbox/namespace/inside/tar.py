@@ -24,6 +24,8 @@ OPAQUE: Final = "user.overlay.opaque"
 TRUSTED_OPAQUE: Final = "trusted.overlay.opaque"
 """The same in a layer of an overlay that root mounted in the usual way; an archive has the other one."""
 HOUSEKEEPING: Final = "user.overlay."
+IMPLIED: Final = "user.termarena.implied"
+"""On a folder that an archive needs and does not bring: one that is there keeps its mode and owner."""
 ACCESS_LISTS: Final = frozenset({"system.posix_acl_access", "system.posix_acl_default"})
 """Who else may use a file, beyond its mode: the ids in them are as they are seen by whoever packs and unpacks."""
 BENEATH: Final = sc.RESOLVE_NO_SYMLINKS | sc.RESOLVE_IN_ROOT
@@ -214,6 +216,10 @@ class Packer:
         except (FileNotFoundError, IsADirectoryError):
             self.skipped.append(member_name)
             return
+        self.pack_file(fd, member_name)
+
+    def pack_file(self, fd: int, member_name: str) -> None:
+        """Add a regular file by its descriptor, which is closed."""
         try:
             member = Member(member_name, "file", os.fstat(fd))
             self._spend(member)

@@ -46,13 +46,14 @@ class Unpacker:
         reader = Reader(archive)
         try:
             for member in reader:
-                self._place(member, reader)
+                self.place(member, reader)
             for root, path, mtime_ns in reversed(self._times):
                 self._set_folder_time(root, path, mtime_ns)
         finally:
             self._forget_folder()
 
-    def _place(self, member: Member, reader: Reader) -> None:
+    def place(self, member: Member, reader: Reader) -> None:
+        """Make one member."""
         first, parts = split(member.name)
         root = self.roots[first]
         if not parts:

@@ -138,14 +138,17 @@ class _ForkServer:
         return groups
 
     def _lend_disk(self, plan: dict[str, Any], trees: list[int]) -> None:
-        """Open the folder of the host that the sandbox may write to: as a mount with the sandbox's ids, or by path."""
+        """Open the folder of the host that the sandbox may write to as a mount with the sandbox's ids, where we may."""
         if plan.get("disk") is None:
             return
         tree = self._shifted(plan["disk"]["path"], plan["ids"], is_writable=True)
-        if tree is None:
-            tree = os.open(plan["disk"]["path"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        trees.append(tree)
+        trees += [] if tree is None else [tree]
         plan["disk"]["fd"] = tree
+        for mount in plan["step_mounts"]:
+            mount["fd"] = None
+            if mount["path"] is not None:
+                mount["fd"] = self._shifted(mount["path"], plan["ids"], is_writable=mount["is_writable"])
+                trees += [] if mount["fd"] is None else [mount["fd"]]
 
     def _shifted(self, path: str, ids: dict[str, Any], *, is_writable: bool = False) -> int | None:
         if not ids["shift"]:
