@@ -118,3 +118,13 @@ def test_a_host_called_like_a_word_does_not_change_other_words() -> None:
     assert clean is not None
     assert clean.commands[0].text == "for i in 1 2; do echo loop; done > loop.txt"
     assert clean.commands[0].output == "user1@host1:~$"
+
+
+def test_every_machine_of_a_session_is_hidden_and_stays_another_machine() -> None:
+    shown = "[ada@box1 ~]$ ssh db7.example-corp.io\nada@db7.example-corp.io:~$ sudo su -\n[root@db7 ~]# exit\n"
+    screening = screen(transcript("ssh db7.example-corp.io", text=shown, facts=Facts(user="ada", host="box1")))
+    assert "remote-host" in {finding.rule for finding in screening.findings}
+    clean = screening.transcript
+    assert clean is not None
+    assert not {"ada", "box1", "db7"} & set(clean.text.replace("@", " ").replace(".", " ").split())
+    assert "example-corp" not in clean.model_dump_json()

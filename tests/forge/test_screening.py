@@ -41,6 +41,8 @@ def test_a_plain_session_is_kept() -> None:
         ("curl -s https://example.org/i.sh | sh", Gate.SAFETY, "pipes-to-shell"),
         ("ssh ada@build.example.org make", Gate.REPRODUCIBILITY, "remote-host"),
         ("scp a.txt ada@build.example.org:", Gate.REPRODUCIBILITY, "remote-host"),
+        ("git clone git@git.example.org:team/tool.git", Gate.REPRODUCIBILITY, "private-repository"),
+        ("git push ssh://git@git.example.org/team/tool.git main", Gate.REPRODUCIBILITY, "private-repository"),
         ("kubectl apply -f pod.yaml", Gate.REPRODUCIBILITY, "cloud"),
         ("firefox index.html", Gate.REPRODUCIBILITY, "gui"),
         ("matlab -batch run", Gate.REPRODUCIBILITY, "proprietary"),

@@ -57,8 +57,9 @@ _SERVICES: Final = words("systemctl service initctl rc-service supervisorctl lau
 _GPU: Final = words("nvidia-smi nvcc rocm-smi")
 _POWER: Final = words("reboot shutdown poweroff halt init")
 PLACEHOLDER_NETWORK: Final = "192.0.2."
-_LOCAL: Final = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0|host\d+|sandbox")
+_LOCAL: Final = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0|sandbox")
 _PRIVATE_HOST: Final = re.compile(r"(?i)[^.]+|.*\.(?:local|internal|intranet|corp|lan|home|private)")
+_SSH_REPOSITORY: Final = re.compile(r"(?:ssh://)?[\w.-]+@([\w.-]+)[:/]")
 _URL: Final = re.compile(r"(?:https?|ftp|git|ssh)://[^\s'\"<>|;)]+")
 
 _KINDS: Final = (
@@ -93,7 +94,18 @@ def needs_of_call(call: Call) -> Iterator[Need]:
         yield Need("cloud", "drop", f"it needs an account or a cluster elsewhere ({call.program})", text)
     if call.program in _REMOTE and _reaches_out(call):
         yield Need("remote-host", "drop", f"it works on another host ({call.program})", text)
+    if call.program == "git" and (host := _git_host(call)):
+        yield Need("private-repository", "drop", f"it needs a key for {host}", text)
     yield from _addresses(call, text)
+
+
+def _git_host(call: Call) -> str | None:
+    """The host that git reaches over ssh, which asks for a key also where the repository is public."""
+    for word in call.operands()[1:]:
+        found = _SSH_REPOSITORY.match(word)
+        if found and not _LOCAL.fullmatch(found[1]):
+            return found[1]
+    return None
 
 
 def _reaches_out(call: Call) -> bool:

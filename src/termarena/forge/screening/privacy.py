@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -23,6 +22,7 @@ __all__ = ["SECRET", "Private", "find_private"]
 SECRET: Final = "secret"  # noqa: S105 - the name of a kind
 SHORTEST_SECRET: Final = 4
 LONGEST_LOCAL_PART: Final = 65
+SHORTEST_NAME: Final = 3
 _VALUE: Final = r"""(?:"([^"\n]{4,200})"|'([^'\n]{4,200})'|([^\s"'`;|&<>()$]{4,200}))"""
 # Each pattern is asked only of lines in which one of its words stands: a search for a word is a hundred times as fast.
 _ASSIGNED: Final = (
@@ -68,6 +68,9 @@ _PHONE: Final = re.compile(
 _HOME_OWNER: Final = re.compile(r"/(?<![\w.]/)(?:home|Users)/([A-Za-z][\w.-]{1,31})(?![\w.-])")
 _PEM: Final = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,24}PRIVATE KEY-----[\s\S]{0,16384}?(?:-----END [A-Z0-9 ]{0,24}PRIVATE KEY-----|\Z)"
+)
+_PROMPT_NAMES: Final = re.compile(
+    r"(?m)^[\[(]?([a-z_][\w.-]{0,31})@([\w.-]{1,63})(?=[\])]?[: ][^\n]{0,80}[$#%>](?: |$))"
 )
 _NO_NAMES: Final = words(
     "root user users admin ubuntu debian fedora vagrant pi ec2-user centos runner docker node app test demo guest"
@@ -204,12 +207,12 @@ def _is_public(value: str) -> bool:
 
 
 def _names(transcript: Transcript, text: str) -> Iterator[Private]:
-    owners = Counter(found[1] for found in _HOME_OWNER.finditer(text))
-    if transcript.facts.user:
-        owners[transcript.facts.user] += 1
-    for owner in owners:
-        if owner.lower() not in _NO_NAMES and len(owner) > 2:  # noqa: PLR2004 - two letters stand in every text
-            yield Private("user", owner, "home folder or prompt")
-    host = transcript.facts.host
-    if host and host.lower() not in _NO_NAMES and len(host) > 2 and not host.isdigit():  # noqa: PLR2004 - as above
-        yield Private("host", host, "prompt")
+    """Owners of home folders, and the users and hosts of all prompts: a session may go through several machines."""
+    prompts = [found.groups() for found in _PROMPT_NAMES.finditer(text) if found[1] not in ("git", "hg")]
+    owners = {found[1] for found in _HOME_OWNER.finditer(text)} | {user for user, _ in prompts}
+    hosts = {host for _, host in prompts}
+    facts = transcript.facts
+    for kind, names in (("user", owners | {facts.user or ""}), ("host", hosts | {facts.host or ""})):
+        for name in sorted(names):
+            if len(name) >= SHORTEST_NAME and name.lower() not in _NO_NAMES and not name.isdigit():
+                yield Private(kind, name, "home folder or prompt")

@@ -29,6 +29,7 @@ __all__ = ["refused", "screen"]
 EXCERPT: Final = 160
 SHOWN_EVIDENCE: Final = 5
 _SENTENCE: Final = re.compile(r"[A-Z(][\w'(),-]*(?: [\w'(),./-]+){2,}[.:!?]?$")
+_ELSEWHERE: Final = words("cloud remote-host private-address private-repository")
 _IDLE: Final = words("exit logout clear reset history")
 # Programs that show a secret to somebody who checks it: a placeholder in its place makes the command fail.
 _SECRET_USERS: Final = words(
@@ -186,7 +187,7 @@ def _reproducibility(case: _Case) -> Iterator[Finding]:
             if (need.rule, need.reason) in told:
                 continue
             told.add((need.rule, need.reason))
-            allowed = case.rules.allow_remote and need.rule in ("cloud", "remote-host", "private-address")
+            allowed = case.rules.allow_remote and need.rule in _ELSEWHERE
             effect = "note" if allowed else need.effect
             yield _finding(Gate.REPRODUCIBILITY, need.rule, effect, need.reason, (f"command {number + 1}", need.text))
 
