@@ -15,7 +15,11 @@ PATIENCE_S = 60
 
 
 def termarena(
-    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdin: str = ""
+    *arguments: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+    patience_s: float = PATIENCE_S,
 ) -> subprocess.CompletedProcess[str]:
     """Run `termarena` to its end; `env` is added to the environment of the tests. The caller looks at the status."""
     return subprocess.run(  # noqa: S603 - our own program
@@ -25,6 +29,6 @@ def termarena(
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=patience_s,
         check=False,
     )

@@ -32,9 +32,11 @@ def test_synthesize_shows_the_solution_and_the_reasons(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("user-namespaces")
+@pytest.mark.timeout(600)
 def test_from_a_recording_to_a_run_and_back_out_of_the_world(recordings: Path, tmp_path: Path) -> None:
     env = {"TERMARENA_HOME": str(tmp_path / "home")}
-    done = termarena("forge", "run", str(recordings), "--out", "tasks", "--json", cwd=tmp_path, env=env)
+    made = ("forge", "run", str(recordings), "--out", "tasks", "--json")
+    done = termarena(*made, cwd=tmp_path, env=env, patience_s=240)
     assert done.returncode == 0, done.stderr
     states = {row["title"]: row["state"] for row in json.loads(done.stdout)}
     assert states == {COUNTING.title: "admitted", EDITING.title: "refused"}

@@ -23,7 +23,7 @@ TYPED = (
 
 
 @pytest.mark.needs("user-namespaces")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_record_then_forge_then_run(tmp_path: Path) -> None:
     home, desk = tmp_path / "home", tmp_path / "desk"
     desk.mkdir()
@@ -38,7 +38,8 @@ def test_record_then_forge_then_run(tmp_path: Path) -> None:
         assert person.process.wait(60) == 0
 
     env = {"TERMARENA_HOME": str(home)}
-    done = termarena("forge", "run", "mine.cast", "--out", "tasks", "--json", cwd=tmp_path, env=env)
+    made = ("forge", "run", "mine.cast", "--out", "tasks", "--json")
+    done = termarena(*made, cwd=tmp_path, env=env, patience_s=240)
     assert done.returncode == 0, done.stderr
     [outcome] = json.loads(done.stdout)
     assert (outcome["state"], outcome["title"]) == ("admitted", "Find the dearest thing"), outcome["reason"]

@@ -37,10 +37,10 @@ async def _outcomes(sessions: Sequence[Session], folder: Path) -> dict[str, Outc
     return found
 
 
-@pytest.mark.needs("git", "sqlite3", "gcc", "jq")
-@pytest.mark.timeout(300)
-async def test_sessions_of_four_kinds_become_tasks(tmp_path: Path) -> None:
-    wanted = ("git-conflict", "sqlite-session", "gcc-broken-fixed", "jq-fish")
+@pytest.mark.needs("git", "sqlite3", "jq")
+@pytest.mark.timeout(600)
+async def test_sessions_of_three_kinds_become_tasks(tmp_path: Path) -> None:
+    wanted = ("git-conflict", "sqlite-session", "jq-fish")
     found = await _outcomes([session for session in SESSIONS if session.name in wanted], tmp_path)
     assert {name: (one.state, one.reason) for name, one in found.items() if one.state != "admitted"} == {}
     assert sorted(found) == sorted(wanted)

@@ -153,10 +153,9 @@ def _names(names: Sequence[Any]) -> str:
 
 def _subjects(fact: Fact) -> str:
     where = f"the branch `{fact.arguments[1]}`" if len(fact.arguments) > 1 else "the current branch"
-    listed = "\n".join(map(str, fact.value))
-    return (
-        f"In the git repository `{fact.path}` the commits of {where} have these subjects, newest first:{_block(listed)}"
-    )
+    order = "newest first" if fact.probe == "git_subjects" else "in any order"
+    listed = _block("\n".join(map(str, fact.value)))
+    return f"In the git repository `{fact.path}` the commits of {where} have these subjects, {order}:{listed}"
 
 
 def _git_files(fact: Fact) -> str:
@@ -166,9 +165,9 @@ def _git_files(fact: Fact) -> str:
     return f"In the git repository `{fact.path}` {held}, with these contents:{shown}"
 
 
-def _parents(fact: Fact) -> str:
-    counts = ", ".join(map(str, fact.value))
-    return f"In the history of `{fact.path}`, newest first, the commits have this many parents: {counts}."
+def _merges(fact: Fact) -> str:
+    told = "; ".join(f"`{subject}` of {_names(parents)}, in this order" for subject, *parents in fact.value)
+    return f"In the history of `{fact.path}` these commits, and no others, are merges: {told}."
 
 
 def _status(fact: Fact) -> str:
@@ -213,7 +212,8 @@ _TELL: Final[Mapping[str, Callable[[Fact], str]]] = {
     "git_branches": lambda fact: f"The git repository `{fact.path}` has exactly the branches {_names(fact.value)}.",
     "git_tags": lambda fact: f"The git repository `{fact.path}` has exactly the tags {_names(fact.value)}.",
     "git_subjects": _subjects,
-    "git_parents": _parents,
+    "git_commits": _subjects,
+    "git_merges": _merges,
     "git_files": _git_files,
     "git_status": _status,
     "output_of": _program,

@@ -184,14 +184,22 @@ def git_tags(path: str) -> list[str]:
 
 
 def git_subjects(path: str, revision: str = "HEAD") -> list[str]:
-    """The first lines of the commits' messages, newest first, merges by their place in the history."""
+    """The first lines of the commits' messages, newest first, of a history without merges."""
+    if _git(path, "log", "--merges", "--format=%H", revision, "--"):
+        raise ValueError("a history with merges has no order of its own")
     return _git(path, "log", "--topo-order", "--format=%s", revision, "--").split("\n")
 
 
-def git_parents(path: str) -> list[int]:
-    """How many parents each commit has, newest first."""
-    rows = _git(path, "log", "--topo-order", "--format=%P|", "HEAD", "--").split("\n")
-    return [len(row.rstrip("|").split()) for row in rows]
+def git_commits(path: str, revision: str = "HEAD") -> list[str]:
+    """The first lines of the commits' messages, in the order of the alphabet."""
+    return sorted(_git(path, "log", "--format=%s", revision, "--").split("\n"))
+
+
+def git_merges(path: str, revision: str = "HEAD") -> list[list[str]]:
+    """Of each commit with several parents, the first lines of its message and of its parents', in their order."""
+    rows = _git(path, "log", "--merges", "--format=%H %P", revision, "--").split("\n")
+    subjects = [[_git(path, "log", "-1", "--format=%s", one) for one in row.split()] for row in rows if row]
+    return sorted(subjects)
 
 
 def git_files(path: str, revision: str = "HEAD") -> dict[str, str]:
@@ -310,12 +318,17 @@ def facts_of_repository(path: str) -> Questions:
     branches = git_branches(path)
     found: Questions = [("git_branch", []), ("git_branches", []), ("git_tags", [])]
     if branches:
-        found += [("git_subjects", []), ("git_parents", []), ("git_files", [])]
         here = git_branch(path)
-        found += [(probe, [name]) for name in branches if name != here for probe in ("git_subjects", "git_files")]
+        found += [("git_merges", []), *_history(path, [])]
+        found += [question for name in branches if name != here for question in _history(path, [name])]
     if os.path.exists(os.path.join(path, ".git")):
         found.append(("git_status", []))
     return found
+
+
+def _history(path: str, revision: list[Any]) -> Questions:
+    subjects = "git_commits" if git_merges(path, *revision) else "git_subjects"
+    return [(subjects, revision), ("git_files", revision)]
 
 
 def observe(wanted: list[list[Any]]) -> list[list[Any]]:
