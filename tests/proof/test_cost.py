@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,6 +68,7 @@ async def test_an_answer_that_lies_about_is_a_leak(prover: Prover) -> None:
         setup=f"mkdir -p /app /srv/old; echo '{answer}' >/srv/old/notes\n",
         tests=LOOKS_FOR_ONE.replace("-qx 1", f"-qx '{answer}'"),
     )
+    prover.options = replace(prover.options, jobs=1)
     proof = await prover.prove(prover.task(made), attempts=1, mutants=0)
     assert proof.leaks is not None
     assert [(one.kind, one.where) for one in proof.leaks.leaks] == [("answer", "/srv/old/notes")]
