@@ -93,7 +93,10 @@ PLANTED = (
     _solution("solution-stops", "unsolvable", "total=0\n", "exit 0\n"),
     _solution("needs-a-missing-tool", "unsolvable", "grep -E", "no-such-tool"),
     _solution(
-        "flaky-by-chance", "flaky", "set -eu\n", '[ "$(($(date +%N | cut -c7-8 | sed s/^0//) % 2))" = 0 ] || exit 1\n'
+        "flaky-by-chance",
+        "flaky fragile",
+        "set -eu\n",
+        '[ "$(($(date +%N | cut -c7-8 | sed s/^0//) % 2))" = 0 ] || exit 1\n',
     ),
     _solution("needs-a-time-zone", "fragile", "set -eu\n", '[ "$(date +%z)" = +0000 ] || exit 1\n'),
     _solution(

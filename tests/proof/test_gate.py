@@ -8,12 +8,13 @@ import pytest
 
 from support.tasks import Made
 from termarena.core.errors import NotFound, TaskFormatError
+from termarena.proof.faults import solvable_faults
 from termarena.proof.html import card_page, summary_page
 from termarena.proof.policy import Policy, falls_short, read_policy
 from termarena.proof.proving import look_again
 from termarena.proof.radar import Sighting
 from termarena.proof.report import Proof, write_proof
-from termarena.proof.solvable import wilson
+from termarena.proof.solvable import Solvable, wilson
 from termarena.proof.summary import summary_card, summary_of
 from termarena.tasks import load_task
 
@@ -69,6 +70,14 @@ def test_pages_hold_no_markup_of_a_task() -> None:
     for page in (card_page(hostile), summary_page(summary_of([hostile]))):
         assert "<script" not in page
         assert "&lt;script&gt;" in page
+
+
+def test_what_fails_only_on_a_busy_machine_is_not_called_flaky() -> None:
+    found = Solvable(attempts=5, passes=3, failed_conditions=("plain",), flake_rate=0.4, flake_interval=(0.1, 0.8))
+    assert [fault.rule for fault in solvable_faults(found)] == ["flaky"]
+    for load, rule in ((0.5, "flaky"), (12.0, "fragile")):
+        (fault,) = solvable_faults(found.model_copy(update={"load": load}))
+        assert fault.rule == rule
 
 
 def test_the_interval_of_no_failure_in_five() -> None:

@@ -30,7 +30,7 @@ async def test_the_good_task_has_no_fault(prover: Prover) -> None:
 
 
 async def _check(prover: Prover, planted: Planted) -> None:
-    attempts = 8 if planted.rules == {"flaky"} else 3
+    attempts = 8 if "flaky" in planted.rules else 3
     mutants = 16 if "weak-tests" in planted.rules else 1
     exploits = EXPLOITS if "hackable" in planted.rules else ()
     proof = await prover.prove(prover.task(planted.made), attempts=attempts, mutants=mutants, exploits=exploits)

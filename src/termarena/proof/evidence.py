@@ -74,6 +74,8 @@ class Evidence(Frozen):
     cpu_s: float | None = None
     memory_peak_bytes: int | None = None
     disk_bytes: int | None = None
+    load: float | None = None
+    """Programs per processor that ran or wanted to, over the trial's last minute; None where that is unknown."""
     message: str = ""
     """How the script ended, or why there is no verdict."""
     output: str = ""

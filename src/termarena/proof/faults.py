@@ -47,6 +47,8 @@ RULES: Final[dict[str, str]] = {
     "grader-broken": "the tests give no verdict on the start state",
 }
 LEAST_SCORE: Final = 0.8
+BUSY: Final = 4.0
+"""Programs per processor from which on a failure that comes and goes may be theirs."""
 MOST_LEAKS: Final = 5
 _GRAVE: Final = frozenset({"no-solution", "unsolvable", "trivial", "grader-broken"})
 _LIGHT: Final = frozenset({"fragile", "tight-limits"})
@@ -78,6 +80,9 @@ def solvable_faults(found: Solvable) -> Iterator[Fault]:
     elif found.failed_conditions and "plain" not in found.failed_conditions:
         conditions = ", ".join(found.failed_conditions)
         yield Fault(rule="fragile", message=f"fails under the condition {conditions}; {found.message}")
+    elif not found.is_sound and found.load is not None and found.load > BUSY:
+        told = f"{found.passes} of {found.attempts} attempts passed on a busy machine"
+        yield Fault(rule="fragile", message=f"{told} ({found.load:g} programs per processor); {found.message}")
     elif not found.is_sound:
         message = f"{found.passes} of {found.attempts} attempts passed; {found.message}"
         yield Fault(rule="flaky", message=message)

@@ -70,7 +70,7 @@ async def _look(stand: Stand, solved: Evidence | None) -> Leaks:
     hidden = await asyncio.to_thread(_hidden, task)
     async with stand.start_state() as box:
         found = await _digests(box, task)
-        answers = await _answers(stand, solved) if solved is not None else {}
+    answers = await _answers(stand, solved) if solved is not None else {}
     leaks = [*_matching(found, hidden), *_matching(found, answers), *_named(task)]
     return Leaks(files=len(found), leaks=tuple(dict.fromkeys(leaks)))
 

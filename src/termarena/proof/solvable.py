@@ -31,6 +31,9 @@ class Solvable(Frozen):
     """Of the rate, at 95 % (Wilson)."""
     noise: tuple[str, ...] = ()
     """Paths that came out differently from one passing attempt to the next."""
+    load: float | None = None
+    """Of the attempt that failed on the quietest machine: programs per processor; None without one, and where that is
+    unknown."""
     message: str = ""
     """Of the first attempt that failed."""
 
@@ -55,9 +58,16 @@ async def prove_solvable(stand: Stand, attempts: int) -> tuple[Solvable, list[Ev
         flake_rate=len(failed) / len(tried),
         flake_interval=(low, high),
         noise=tuple(sorted(noise_of(tried))),
+        load=_least_load(failed),
         message=_why(failed[0]) if failed else "",
     )
     return found, tried
+
+
+def _least_load(failed: list[Evidence]) -> float | None:
+    loads = [one.load for one in failed]
+    known = [load for load in loads if load is not None]
+    return min(known) if known and len(known) == len(loads) else None
 
 
 def noise_of(tried: list[Evidence]) -> frozenset[str]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from termarena.runs.judging import Case
     from termarena.runs.result import TrialResult
     from termarena.sandbox import Driver, Sandbox
+    from termarena.sandbox.contention import Contention
     from termarena.sandbox.staging import Stage, StartState
     from termarena.tasks.model import Environment, Task
 
@@ -271,8 +272,15 @@ def _evidence(act: Act, key: str, state: TrialState, result: TrialResult) -> Evi
         cpu_s=usage.cpu_s if usage else None,
         memory_peak_bytes=usage.memory_peak_bytes if usage else None,
         disk_bytes=usage.disk_bytes if usage else None,
+        load=_load(state.contention),
         message=problem.message if problem else result.agent.message,
     )
+
+
+def _load(contention: Contention | None) -> float | None:
+    if contention is None or contention.load_1m is None:
+        return None
+    return round(contention.load_1m / contention.cpu_count, 2)
 
 
 def _graded(verdict: Verdict) -> Graded:

@@ -215,6 +215,12 @@ class Dates(Case):
                                                      "2024-03-01T00:00:00+01:00", "2024-03-01T12:59+14:00"])),
                          ["2024-01-31", "2024-02-01", "2024-01-31", "2024-02-01", "2024-01-01", "2024-02-29", "2024-03-01", "2024-02-29"])
 
+    def test_books_are_in_utc_by_default(self):
+        self.assertEqual(self.run_code("""
+            j = Journal()
+            result = [str(j.get(two(j, when)).date) for when in ["2024-02-29T23:59:59Z", "2024-03-01T00:00:00Z"]]
+        """), ["2024-02-29", "2024-03-01"])
+
     def test_texts_without_a_zone(self):
         for offset in (0, 60, -720, 840):
             self.assertEqual(self.booked(offset, *map(repr, ["2024-02-29", "2024-02-29T00:00", "2024-02-29T23:59:59", "2024-12-31T23:59"])), ["2024-02-29", "2024-02-29", "2024-02-29", "2024-12-31"])
