@@ -7,6 +7,7 @@ that was checked is the one that is connected to.
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import socket
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import httpx
 from termarena.core.errors import AddressRefused
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Sequence
 
 __all__ = ["AddressPolicy", "TooMuchSaid", "open_http"]
@@ -84,10 +86,17 @@ def open_http(policy: AddressPolicy, *, headers: dict[str, str] | None = None) -
     )
 
 
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """Whose certificates are believed; read once: it takes longer than a battle's first turn."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
 class _Guarded(httpx.AsyncBaseTransport):
     def __init__(self, policy: AddressPolicy) -> None:
         self._policy = policy
-        self._wire = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=64, max_keepalive_connections=16))
+        limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
+        self._wire = httpx.AsyncHTTPTransport(verify=_trust(), limits=limits)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Raises `AddressRefused`, and what httpx raises."""

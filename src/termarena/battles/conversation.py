@@ -24,10 +24,10 @@ from termarena.battles.shell_v1 import Malformed, read_request
 from termarena.core.errors import AddressRefused, AgentUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from a2a.client.client import Client
-    from a2a.types import AgentCard
+    from a2a.types import AgentCard, StreamResponse
 
     from termarena.battles.replies import Reply
 
@@ -35,6 +35,7 @@ __all__ = ["BROKEN", "Conversation", "Patience", "fetch_card", "origin_of"]
 
 CANCEL_S: Final = 2.0
 POLL_S: Final = 0.25
+STREAM_END_S: Final = 0.2
 OLD_CARD_PATH: Final = "/.well-known/agent.json"
 # What the SDK, protobuf and httpx raise for an answer that is none.
 BROKEN: Final = (
@@ -136,12 +137,7 @@ class Conversation:
         message = new_text_message(text, context_id=self.context_id, task_id=self._waiting_task, role=Role.ROLE_USER)
         self.told("sent", MessageToDict(message))
         try:
-            async for event in self._client.send_message(SendMessageRequest(message=message)):
-                self.told("received", MessageToDict(event))
-                gathering.add(event)
-                self._under_way = None if gathering.has_ended else gathering.task_id
-                if gathering.has_ended:
-                    break
+            await self._gather(self._client.send_message(SendMessageRequest(message=message)), gathering)
         except BROKEN:
             # The agent may be at work on it all the same: ask before it is told twice.
             if gathering.task_id is None or not await self._follow(gathering):
@@ -152,6 +148,19 @@ class Conversation:
             await self._follow(gathering)
         self._under_way = None if gathering.has_ended else gathering.task_id
         return gathering.reply()
+
+    async def _gather(self, events: AsyncIterator[StreamResponse], gathering: Gathering) -> None:
+        """Everything up to the end of the answer, and then the end of the stream, if that comes soon: a connection
+        that was read to its end can be used again."""
+        async for event in events:
+            self.told("received", MessageToDict(event))
+            gathering.add(event)
+            self._under_way = None if gathering.has_ended else gathering.task_id
+            if gathering.has_ended:
+                break
+        with contextlib.suppress(TimeoutError, *BROKEN):
+            async with asyncio.timeout(STREAM_END_S):
+                await anext(events, None)
 
     async def _follow(self, gathering: Gathering) -> bool:
         """Ask for a task until it has ended; False if it cannot be asked for."""
