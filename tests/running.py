@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def termarena(
