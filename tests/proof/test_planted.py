@@ -30,8 +30,8 @@ async def test_the_good_task_has_no_fault(prover: Prover) -> None:
 
 
 async def _check(prover: Prover, planted: Planted) -> None:
-    attempts = 8 if "flaky" in planted.rules else 3
-    mutants = 16 if "weak-tests" in planted.rules else 1
+    attempts = 12 if "flaky" in planted.rules else 3
+    mutants = 40 if planted.rules == {"weak-tests"} else 1
     exploits = EXPLOITS if "hackable" in planted.rules else ()
     proof = await prover.prove(prover.task(planted.made), attempts=attempts, mutants=mutants, exploits=exploits)
     assert planted.rules & {fault.rule for fault in proof.faults}, [*proof.faults]
