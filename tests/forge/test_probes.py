@@ -35,10 +35,11 @@ def _facts(what: str, path: Path) -> dict[str, Any]:
         ("broken.json", b"{", {"text": "{"}),
         ("a.csv", b'x,"y,z"\n1,2\n', {"csv_rows": [["x", "y,z"], ["1", "2"]]}),
         ("a.ini", b"[One]\nKey = v\n", {"ini_sections": {"One": {"Key": "v"}}}),
-        ("a.gz", gzip.compress(b"packed\n"), {"compressed_text": "packed\n"}),
+        ("a.gz", gzip.compress(b"packed\n", mtime=0), {"compressed_text": "packed\n"}),
         ("a.bin", b"\0\1", {"digest": sha256(b"\0\1").hexdigest()}),
         ("lib.a", b"!<arch>\n" + b"one.o/".ljust(48) + b"3".ljust(10) + b"`\nabc\n", {"library_members": ["one.o"]}),
     ],
+    ids=["text", "json", "broken json", "csv", "ini", "gzip", "bytes", "library"],
 )
 def test_a_file_is_asked_by_what_it_holds(tmp_path: Path, name: str, content: bytes, fact: dict[str, Any]) -> None:
     (tmp_path / name).write_bytes(content)
