@@ -54,8 +54,8 @@ class Hostile:
             else:
                 self.asked += 1
                 await self._answer(writer, json.loads(body))
-        except (OSError, asyncio.IncompleteReadError):
-            pass
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the test is over, or the referee hung up
         finally:
             self._held.discard(task)
             writer.close()

@@ -13,7 +13,7 @@ from battles.greens import green_at
 from battles.hostile import hostile_at
 from battles.whites import White, white_at
 from support.tasks import Made, make_task
-from termarena.battles.config import GreenConfig, LimitSettings, SessionSettings
+from termarena.battles.config import GreenConfig, LimitSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,24 +36,24 @@ MANNERS = [
 
 
 async def test_thirty_at_once_and_the_honest_ones_are_unaffected(tmp_path: Path, home: Path) -> None:
-    tasks = (make_task(tmp_path / "tasks" / "one"), make_task(tmp_path / "tasks" / "short", Made(agent_s=5.0)))
-    config = GreenConfig(
-        driver="namespace", limits=LimitSettings(trials_at_once=30), session=SessionSettings(first_contact_s=5)
+    tasks = (
+        make_task(tmp_path / "tasks" / "one", Made(agent_s=120.0)),
+        make_task(tmp_path / "tasks" / "short", Made(agent_s=5.0)),
     )
+    config = GreenConfig(driver="namespace", limits=LimitSettings(trials_at_once=30))
     async with contextlib.AsyncExitStack() as stack:
         green = await stack.enter_async_context(green_at(tmp_path, home, tasks=tasks, config=config))
-        urls = []
+        urls, silent = [], set()
         for number in range(BATTLES):
             if number % 3:
                 urls.append(await stack.enter_async_context(white_at(White())))
             else:
                 hostile = await stack.enter_async_context(hostile_at(MANNERS[number // 3]))
                 urls.append(hostile.url)
+                silent |= {hostile.url} if hostile.manner == "silent" else set()
         await green.battle(urls[1], task="one")  # whatever is made once is there
         before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
-        results = await asyncio.gather(
-            *(green.battle(url, task="one" if number % 3 else "short") for number, url in enumerate(urls))
-        )
+        results = await asyncio.gather(*(green.battle(url, task="short" if url in silent else "one") for url in urls))
         after = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
     ends = [result["rows"][0] for result in results]
     honest = [row for number, row in enumerate(ends) if number % 3]

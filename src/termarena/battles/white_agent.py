@@ -139,6 +139,8 @@ class WhiteAgent:
             if not asked.done():
                 asked.cancel()
                 await asyncio.wait({asked})
+            if not asked.cancelled():
+                asked.exception()  # seen: whoever ended this turn knows why
 
     def _note(self, reply: Reply, workspace: Workspace) -> None:
         tables = (*reply.tables, *(one for text in reply.texts for one in objects_in(text)))
