@@ -33,7 +33,8 @@ async def main(home, root, ranges):
     context.mkdir()
     (context / "file").write_text("x")
     (context / "Dockerfile").write_text(
-        "FROM base\\nCOPY --chown=1234:1234 file /home/alice/\\nRUN touch /theirs && chown 12:34 /theirs && mkdir /w && chmod 777 /w\\n"
+        "FROM base\\nCOPY --chown=1234:1234 file /home/alice/\\n"
+        "RUN touch /theirs && chown 12:34 /theirs && mkdir /w && chmod 777 /w\\n"
         + ("USER alice\\nWORKDIR /w\\nRUN id -u > mine\\n" if ranges else "")
     )
     async with NamespaceDriver(home=home, allow_ranges=ranges) as driver:
