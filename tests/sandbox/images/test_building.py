@@ -193,6 +193,10 @@ async def test_mounts_are_seen_and_land_in_no_layer(based: ImageShelf, tmp_path:
     ]
     assert not any(b"secret word" in content for content in held)
     assert (await build(based, tmp_path / "c", text)).image.id == built.image.id
+    based.close()
+    await based.driver.aclose()
+    await based.prune(everything=True)
+    assert list((based.store.folder / "mounts").iterdir()) == []
 
 
 async def test_a_step_without_network_reaches_nothing(based: ImageShelf, tmp_path: Path) -> None:

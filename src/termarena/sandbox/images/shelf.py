@@ -164,7 +164,7 @@ class ImageShelf:
     # Removing.
 
     async def prune(self, names: tuple[str, ...] = (), *, everything: bool = False) -> Pruned:
-        """Forget the named images, or all with every cached step, and remove what nothing needs any more.
+        """Forget the named images, or all with every cached step and mount, and remove what nothing needs any more.
 
         Raises `UsageError` while another process uses images, `ImageError` for a name that is not here.
         """
@@ -182,6 +182,9 @@ class ImageShelf:
             if everything:
                 for path in self._cached():
                     path.unlink(missing_ok=True)
+                kept = self.store.folder / "mounts" / self.store.ids.kind
+                if os.path.isdir(kept):  # noqa: ASYNC240, PTH112 - one look at one name
+                    await self._remove(kept)
             return await self._remove_unused(tuple(gone))
 
     def _cached(self) -> list[Path]:
