@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 KEPT_VARIABLES = {"TERMARENA_REQUIRE_REAL", "TERMARENA_SOAK", "TERMARENA_SMALL_MODEL"}
+KEPT_VARIABLES |= {"TERMARENA_AGENTBEATS", "TERMARENA_A2A_03_PYTHON"}
 
 
 def _engine_answers() -> bool:
@@ -40,9 +41,21 @@ def _small_model_answers() -> bool:
         return False
 
 
+def _postgresql_is_installed() -> bool:
+    from support.postgres import programs  # noqa: PLC0415 - as above
+
+    return programs() is not None
+
+
+def _agentbeats_is_there() -> bool:
+    return bool(os.environ.get("TERMARENA_AGENTBEATS") and os.environ.get("TERMARENA_A2A_03_PYTHON"))
+
+
 # Components that are not simply a command on the PATH: how to tell, and how to get them.
 COMPONENTS: dict[str, tuple[Callable[[], bool], str]] = {
+    "agentbeats": (_agentbeats_is_there, 'serve its backend: eval "$(.ci/agentbeats start)"'),
     "docker": (_engine_answers, "start a Docker or Podman engine; `termarena doctor --docker` says what is wrong"),
+    "postgresql": (_postgresql_is_installed, "install it: apt-get install postgresql"),
     "small-model": (_small_model_answers, 'serve a small language model: eval "$(.ci/small-model start)"'),
     "user-namespaces": (_user_namespaces_work, "allow user namespaces; `termarena doctor` says how"),
 }

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from elizaos_terminal_bench.runtime_model import Runtime
     from elizaos_terminal_bench.types import TerminalBenchReport, TerminalBenchResult
     from termarena.cli.meaning import Meant
+    from termarena.models.elizaos import Runtime
     from termarena.reports import Report
     from termarena.runs.engine import Job
     from termarena.runs.listening import Progress

@@ -37,15 +37,15 @@ def task(tmp_path: Path) -> Task:
 
 def test_every_word_of_the_list() -> None:
     assert [known.word for known in known_agents()] == [
-        "oracle", "nop", "tools", "tools-text", "terminus", "script:PATH", "replay:FILE", "human", "always-right",
-        "always-wrong", "random:SEED", "module:Class",
+        "oracle", "nop", "tools", "tools-text", "terminus", "cli:NAME", "script:PATH", "replay:FILE", "a2a:URL",
+        "human", "always-right", "always-wrong", "random:SEED", "module:Class",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("word", ["orakel", "", "oracle2", "nop/x", ":", "a b:c"])
 def test_an_unknown_word_is_told_with_the_known_ones(task: Task, word: str) -> None:
     with pytest.raises(
-        NotFound, match=r"no agent is called .*; there is: oracle, nop, tools, tools-text, terminus, script:PATH"
+        NotFound, match=r"no agent is called .*; there is: oracle, nop, tools, tools-text, terminus, cli:NAME, script"
     ):
         resolve_agent(word, task=task)
 

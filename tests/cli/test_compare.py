@@ -10,7 +10,7 @@ import pytest
 
 from running import termarena
 from support.made_runs import Made, made_run
-from support.peers import unpack
+from support.peers import trial_file, unpack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,6 +146,38 @@ def test_what_others_ran_can_be_reported_and_compared(tmp_path: Path) -> None:
     again = termarena("import", "harbor", "jobs/one", cwd=tmp_path)
     assert again.stdout == "runs/harbor-one-2\n"
     assert "imported     from harbor 0.24.0" in termarena("runs", "show", "harbor-one", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "hint"),
+    [
+        (["runs", "show", "h", "good"], "outcomes of trials and none of their files", "look for them in /"),
+        (["runs", "logs", "h", "good/2"], "outcomes of trials and none of their files", "termarena runs show h"),
+        (["replay", "h/good"], "was imported from harbor", "look for them in /"),
+        (["regrade", "h"], "no file state was captured", "grade again in harbor"),
+        (["resume", "h"], "cannot be carried on here", "go on with it in harbor"),
+    ],
+)
+def test_what_an_imported_run_cannot_do_says_where_to_look(
+    tmp_path: Path, words: list[str], problem: str, hint: str
+) -> None:
+    unpack("harbor-oracle", tmp_path / "job")
+    termarena("import", "harbor", "job", "--out", "h", cwd=tmp_path)
+    before = (tmp_path / "h" / "journal.jsonl").read_bytes()
+    done = termarena(*words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+    assert hint in done.stderr.partition("hint: ")[2]
+    assert (tmp_path / "h" / "journal.jsonl").read_bytes() == before
+
+
+def test_an_unfinished_run_of_others_is_not_to_be_resumed_here(tmp_path: Path) -> None:
+    job = unpack("harbor-oracle", tmp_path / "job")
+    trial_file(job, "good").unlink()
+    termarena("import", "harbor", "job", "--out", "h", cwd=tmp_path)
+    said = termarena("runs", "show", "h", cwd=tmp_path).stderr
+    assert "termarena resume" not in said
+    assert "next: " in said
 
 
 def test_a_job_of_several_agents_becomes_several_runs(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from support.person import Person
 from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from termarena.cli.main import main
 from termarena.core.run_folder import RunFolder
+from termarena.runs.reading import read_run
 from termarena.sandbox.terminal import read_cast
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def test_the_reference_solves_and_nothing_does_not(tasks: Path, env: dict[str, s
 def test_one_task_that_this_machine_cannot_run_does_not_abort_the_job(
     tasks: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
-    harbor(tasks / "needs-an-engine")
+    harbor(tasks / "needs-an-engine", **{"environment/docker-compose.yaml": "services: {main: {}}\n"})
     done = termarena("run", "-p", str(tasks), env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "accuracy 100.0 % (between 66.7 % and 100.0 %): 2 solved, 0 unsolved, 1 unscored of 3 trials" in done.stdout
@@ -208,7 +210,7 @@ def test_a_misspelt_field_is_refused_where_that_is_asked(tasks: Path, inside: py
 def test_a_dry_run_says_what_would_run_and_writes_nothing(
     tasks: Path, inside: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    harbor(tasks / "needs-an-image")
+    harbor(tasks / "needs-an-image", **{"environment/docker-compose.yaml": "services: {main: {}}\n"})
     before = sorted(tmp_path.rglob("*"))
     assert main(["run", "-p", str(tasks), "--dry-run", "-k", "3"]) == 0
     told = inside.readouterr().out
@@ -339,6 +341,21 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(slow: Path, env: dict[str, str]
     assert "b-slow has changed" in changed.stderr
     report = run_json("resume", "run", "--allow-changed", env=env, cwd=tmp_path)
     assert (report["state"], report["solved"], report["pending"]) == ("finished", 2, 0)
+
+
+def test_a_closed_window_stops_the_run_cleanly(slow: Path, env: dict[str, str], tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "termarena", "run", "-p", str(slow), "-n", "1", "--out", "run"]
+    child, screen = pty.fork()
+    if not child:
+        os.chdir(tmp_path)
+        os.execve(words[0], words, {**os.environ, **env, "TERM": "xterm"})  # noqa: S606 - our own program
+    shown = b""
+    while b"1/2" not in shown:
+        shown += os.read(screen, 65536)
+    os.close(screen)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    view = read_run(RunFolder(tmp_path / "run"))
+    assert (view.state, view.history.stopped_by, view.counts.solved) == ("interrupted", "SIGTERM", 1)
 
 
 def test_a_killed_run_is_resumed_and_a_second_process_is_refused(

@@ -124,7 +124,7 @@ def test_paths_are_relative_to_what_holds_them(desk: Desk) -> None:
     [
         ("[tasks]\nstrikt = true\n", "tasks.strikt: no such setting", "did you mean tasks.strict?"),
         ("[path]\nhome = 'x'\n", "path: no such setting", "did you mean paths?"),
-        ("zebra = 1\n", "zebra: no such setting", "there is: paths, datasets, tasks"),
+        ("zebra = 1\n", "zebra: no such setting", "there is: paths, datasets, images, tasks"),
         ("[tasks]\nstrict = 'yes'\n", "tasks.strict: found 'yes'; expected true or false", None),
         ("[tasks]\nstrict = 1\n", "tasks.strict: found 1; expected true or false", None),
         ("tasks = 3\n", "tasks: found 3; expected a table: [tasks]", None),
@@ -202,5 +202,6 @@ def test_every_name_has_a_variable() -> None:
     assert {name: variable_of(name) for name in SETTING_NAMES} == {
         "paths.home": "TERMARENA_HOME",
         "datasets.sources": "TERMARENA_DATASETS_SOURCES",
+        "images.mirrors": "TERMARENA_IMAGES_MIRRORS",
         "tasks.strict": "TERMARENA_TASKS_STRICT",
     }

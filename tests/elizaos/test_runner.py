@@ -25,7 +25,7 @@ from termarena.core.errors import NotFound, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from elizaos_terminal_bench.runtime_model import GenerateOptions
+    from termarena.models.elizaos import GenerateOptions
 
 SPEAKS = "echo 1 >/app/one.txt; echo said; echo warned >&2\n"
 TELLS = "#!/bin/sh\necho TEST-SECRET\ngrep -qx 1 /app/one.txt && echo 1 >/logs/verifier/reward.txt\n"

@@ -201,6 +201,12 @@ def test_what_the_tests_do_not_run_is_a_warning(bench: Bench) -> None:
     assert _found(bench, startup, contents={startup.path: b"x"}, test=PLAIN_TEST) == {}
 
 
+@pytest.mark.parametrize("name", ["dash", "bash", "busybox"])
+def test_the_program_behind_sh_is_run_by_every_test(bench: Bench, name: str) -> None:
+    change = _change(f"/usr/bin/{name}")
+    assert _found(bench, change, contents={change.path: EVIL}, test=PLAIN_TEST) == {"tool-replaced": "critical"}
+
+
 def test_a_wrapper_around_a_file_of_the_agent_is_critical(bench: Bench) -> None:
     wrapper, evil = _change("/usr/local/bin/python3", "added"), _change("/opt/evil", "added")
     contents = {wrapper.path: b'#!/bin/sh\nexec /opt/evil "$@"\n', evil.path: EVIL}

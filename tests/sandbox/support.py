@@ -61,6 +61,10 @@ EXCEPTIONS["docker-from-afar"] = {
     "test_network_of_named_hosts": Feature.NETWORK,
     "test_network_connect_is_checked_too": Feature.NETWORK,
     "test_network_public_spares_the_host": Feature.NETWORK,
+    "test_a_gateway_is_the_only_way_out": Feature.NETWORK,
+    "test_a_gateway_beside_named_hosts": Feature.NETWORK,
+    "test_a_gateway_that_is_gone": Feature.NETWORK,
+    "test_a_mounted_folder_is_seen_and_not_changed": FAR + "its containers see no folder of this machine",
 }
 if tuple(int(part) for part in os.uname().release.split(".")[:2]) < (6, 15):
     EXCEPTIONS["docker"]["test_exit_status_passes_through[137]"] = "the kernel tells how a process ended since 6.15"
@@ -71,7 +75,7 @@ SNAPSHOT_TIMES = {"docker": "%Y"}
 NEEDS = {"docker": "docker", "docker-from-afar": "docker"}
 """The component that a driver cannot do without."""
 
-TOOLS = ("sh", "ls", "cat", "true", "id", "echo", "mkdir", "rm", "ln", "chmod", "sleep", "touch", "mv")
+TOOLS = ("sh", "ls", "cat", "true", "id", "echo", "mkdir", "rm", "ln", "chmod", "sleep", "touch", "mv", "chown")
 
 
 async def sh(box: Sandbox, script: str, *, timeout_s: float | None = 30, user: str | None = None) -> ExecResult:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from sandbox.support import out, sh
 from termarena.core.errors import ImageError
-from termarena.sandbox import Driver, Network, Root, Sandbox, SandboxSpec
+from termarena.sandbox import MODEL_URL, Driver, Mount, Network, Root, Sandbox, SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 
 async def test_folder_root(driver: Driver, rootfs: Path) -> None:
@@ -160,6 +161,62 @@ async def test_network_connect_is_checked_too(driver: Driver) -> None:
                 ["/usr/bin/python3", "-c", script, f"localhost:{port}", f"127.0.0.1:{port}", "localhost:1"]
             )
     assert result.stdout == b"200\nfrom host\n403\n403\n"
+
+
+async def test_a_gateway_is_the_only_way_out(driver: Driver) -> None:
+    async with _web_server() as port, _web_server() as other:
+        network = Network().with_gateway(f"127.0.0.1:{port}")
+        async with driver.start(SandboxSpec(network=network)) as box:
+            assert await _fetch(box, MODEL_URL) == "from host"
+            assert await _fetch(box, MODEL_URL, env={"no_proxy": "", "NO_PROXY": ""}) == "from host"
+            for address in (f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{other}/"):
+                assert (await _fetch(box, address)).startswith("failed")
+                assert (await _fetch(box, address, env={"no_proxy": "", "NO_PROXY": ""})).startswith("403")
+
+
+async def test_a_gateway_beside_named_hosts(driver: Driver) -> None:
+    async with _web_server() as port, _web_server() as other:
+        network = Network(mode="allowlist", allowed_hosts=(f"localhost:{other}",)).with_gateway(f"127.0.0.1:{port}")
+        async with driver.start(SandboxSpec(network=network)) as box:
+            assert await _fetch(box, MODEL_URL) == "from host"
+            named = f"http://localhost:{other}/"
+            assert await _fetch(box, named, env={"no_proxy": "", "NO_PROXY": ""}) == "from host"
+
+
+async def test_a_gateway_that_is_gone(driver: Driver) -> None:
+    async with _web_server() as port:
+        network = Network().with_gateway(f"127.0.0.1:{port}")
+    async with driver.start(SandboxSpec(network=network)) as box:
+        assert (await _fetch(box, MODEL_URL)).startswith("502")
+
+
+async def test_a_mounted_folder_is_seen_and_not_changed(driver: Driver, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "tool").write_text("#!/bin/sh\necho works\n")
+    (shown / "tool").chmod(0o755)
+    for folder in (*tmp_path.parents, tmp_path, shown):
+        if folder.stat().st_uid == os.getuid() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    spec = SandboxSpec(mounts=(Mount(source=shown, target="/opt/shown/here"),))
+    async with driver.start(spec) as box:
+        assert await out(box, "/opt/shown/here/tool") == "works"
+        assert (await sh(box, "echo x >>/opt/shown/here/tool || touch /opt/shown/here/more")).exit_status != 0
+        assert not [change for change in (await box.diff()).changes if change.path.startswith("/opt/shown/here/")]
+        snapshot = await box.snapshot()
+        async with driver.start(snapshot, spec=SandboxSpec(root=box.spec.root)) as fork:
+            assert (await sh(fork, "ls /opt/shown/here/tool")).exit_status != 0
+        snapshot.close()
+    assert (shown / "tool").read_text() == "#!/bin/sh\necho works\n"
+
+
+def test_a_network_keeps_what_it_had_without_its_gateway() -> None:
+    assert Network().with_gateway("127.0.0.1:1").mode == "model_only"
+    assert Network().with_gateway("127.0.0.1:1").without_gateway() == Network()
+    public = Network(mode="public")
+    assert public.with_gateway("127.0.0.1:1").without_gateway() == public
+    with pytest.raises(ValueError, match="none takes no gateway"):
+        Network(gateway="127.0.0.1:1")
 
 
 @pytest.mark.parametrize(

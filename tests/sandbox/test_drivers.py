@@ -52,10 +52,20 @@ def test_otherwise_a_container_engine(tmp_path: Path, monkeypatch: pytest.Monkey
     assert choose_driver(AUTO, Environment(bare=BARE, image="debian:bookworm"), home=tmp_path).name == "docker"
 
 
+@pytest.mark.needs("user-namespaces")
+def test_without_an_engine_the_embedded_sandbox_gets_images_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    choice = choose_driver(AUTO, Environment(image="debian:bookworm"), home=tmp_path)
+    assert choice.name == "namespace"
+    assert choice.why.startswith("no container engine answers")
+
+
 def test_nothing_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(CapabilityMissing, match="an image") as caught:
-        choose_driver(AUTO, Environment(image="debian:bookworm"), home=tmp_path)
+        choose_driver(AUTO, Environment(compose="compose.yaml"), home=tmp_path)
     assert "termarena doctor --docker" in str(caught.value.hint)
     with pytest.raises(CapabilityMissing, match="no-such-tool") as caught:
         choose_driver(AUTO, Environment(bare=NO_TOOL), home=tmp_path)

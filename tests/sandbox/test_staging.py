@@ -167,7 +167,9 @@ async def test_what_nobody_waits_for_is_given_up(embedded: NamespaceDriver, stag
 
 async def test_a_task_without_a_recipe(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(CapabilityMissing, match="an image"):
-        await stage.prepare(Environment(image="debian:bookworm"), folder=tmp_path, task="t")
+        await stage.prepare(Environment(), folder=tmp_path, task="t")
+    with pytest.raises(CapabilityMissing, match="several services"):
+        await stage.prepare(Environment(compose="compose.yaml"), folder=tmp_path, task="t")
 
 
 async def test_a_simple_task(stage: Stage, tmp_path: Path) -> None:

@@ -12,15 +12,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.core.trajectory import Step
-    from termarena.sandbox.contract import ExecResult, TreeReport
+    from termarena.sandbox.contract import Driver, ExecResult, TreeReport
+    from termarena.sandbox.spec import SandboxSpec
+    from termarena.sandbox.staging import StartState
     from termarena.sandbox.terminal import CommandResult, ScreenState, TerminalOptions
     from termarena.tasks.model import McpServer
 
-__all__ = ["Agent", "AgentEnd", "AgentReport", "AgentTerminal", "Brief", "Metered", "OwnEnd", "Usage", "Workspace"]
+__all__ = [
+    "Agent",
+    "AgentEnd",
+    "AgentReport",
+    "AgentTerminal",
+    "Brief",
+    "Ground",
+    "Metered",
+    "OwnEnd",
+    "Resident",
+    "Usage",
+    "Workspace",
+]
 
 AgentEnd = Literal["submitted", "timeout", "error", "parse_error", "refused", "resource_limit", "cancelled"]
-OwnEnd = Literal["submitted", "parse_error", "refused", "resource_limit"]
-"""Those that an agent can tell itself."""
+OwnEnd = Literal["submitted", "parse_error", "refused", "resource_limit", "timeout"]
+"""Those that an agent can tell itself; `timeout` where it stopped shortly before its time was up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +219,27 @@ class Metered(Protocol):
     @property
     def usage(self) -> Usage:
         """Of the whole attempt, up to now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where a trial's sandbox is about to be started."""
+
+    driver: Driver
+    start: StartState
+    spec: SandboxSpec
+    """What the sandbox would be without the agent."""
+
+
+@runtime_checkable
+class Resident(Protocol):
+    """An agent that lives in the sandbox, and says before the start what the sandbox must have for it."""
+
+    async def move_in(self, ground: Ground) -> SandboxSpec:
+        """The spec to start instead: with the agent's files, and with its way to a model.
+
+        Raises `UsageError` for what is missing, before anything of the trial has started.
+        """
+
+    def move_out(self) -> None:
+        """The agent's time is over: nothing that it knows opens anything any more. Safe to call again."""

@@ -18,6 +18,7 @@ from termarena.models import Message
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from termarena.models.embeddings import Embeddings
     from termarena.tasks.model import Task
 
 __all__ = [
@@ -27,10 +28,12 @@ __all__ = [
     "Retrieval",
     "builtin_examples",
     "retrieve",
+    "retrieve_by",
     "show_as_text",
     "show_as_turns",
 ]
 
+BM25: Final = "bm25"
 # Of BM25, as they are usually chosen.
 _K1: Final = 1.5
 _B: Final = 0.75
@@ -97,6 +100,8 @@ class Retrieval(NamedTuple):
 
     chosen: tuple[Chosen, ...]
     left_out: tuple[LeftOut, ...]
+    by: str = BM25
+    """What said how alike they are: BM25, or the model whose embeddings did."""
 
     def step(self) -> Step:
         """For the trajectory."""
@@ -107,7 +112,7 @@ class Retrieval(NamedTuple):
         ]
         kept = [{"task_id": each.task_id, "why": each.why} for each in self.left_out]
         message = f"solved examples shown to the model: {len(shown)}; kept from it: {len(kept)}"
-        return Step(source="system", message=message, extra={"examples": shown, "left_out": kept})
+        return Step(source="system", message=message, extra={"examples": shown, "left_out": kept, "by": self.by})
 
 
 @functools.cache
@@ -119,6 +124,22 @@ def builtin_examples() -> tuple[Example, ...]:
 
 def retrieve(task: Task, instruction: str, examples: Sequence[Example], *, count: int) -> Retrieval:
     """The `count` examples most like an instruction of a task, by BM25; none that is this task, or nearly."""
+    fit, left_out = _sifted(task, instruction, examples)
+    return Retrieval(_most_alike(_scored(instruction, fit), count), left_out)
+
+
+async def retrieve_by(
+    embeddings: Embeddings, task: Task, instruction: str, examples: Sequence[Example], *, count: int
+) -> Retrieval:
+    """As `retrieve`, by what a model thinks alike. Raises what asking it raises."""
+    fit, left_out = _sifted(task, instruction, examples)
+    scores = await embeddings.likeness(instruction, [example.instruction for example in fit]) if fit else []
+    chosen = _most_alike([Chosen(*pair) for pair in zip(fit, scores, strict=True)], count)
+    return Retrieval(chosen, left_out, by=embeddings.word)
+
+
+def _sifted(task: Task, instruction: str, examples: Sequence[Example]) -> tuple[list[Example], tuple[LeftOut, ...]]:
+    """The examples that may be shown, and those that may not."""
     left_out: list[LeftOut] = []
     fit: list[Example] = []
     for example in examples:
@@ -127,8 +148,12 @@ def retrieve(task: Task, instruction: str, examples: Sequence[Example], *, count
             fit.append(example)
         else:
             left_out.append(LeftOut(example.task_id, why))
-    ranked = sorted(_scored(instruction, fit), key=lambda each: (-each.score, each.example.task_id))
-    return Retrieval(tuple(each for each in ranked[:count] if each.score > 0), tuple(left_out))
+    return fit, tuple(left_out)
+
+
+def _most_alike(scored: Sequence[Chosen], count: int) -> tuple[Chosen, ...]:
+    ranked = sorted(scored, key=lambda each: (-each.score, each.example.task_id))
+    return tuple(each for each in ranked[:count] if each.score > 0)
 
 
 def _contamination(task: Task, instruction: str, example: Example) -> str | None:

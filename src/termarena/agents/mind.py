@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from termarena.agents.contract import AgentReport, Usage
-from termarena.agents.examples import retrieve
+from termarena.agents.examples import retrieve, retrieve_by
 from termarena.agents.truncation import head_and_tail
 from termarena.core.errors import UsageError, WorkspaceClosed
 from termarena.core.trajectory import Step, StepMetrics
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from termarena.agents.examples import ExampleStore, Retrieval
     from termarena.agents.registry import AgentRequest
     from termarena.models import Completion, Exchange, MeteredModel, ToolSpec
+    from termarena.models.embeddings import Embeddings
 
 __all__ = ["LoopOptions", "Mind", "model_of", "recall", "usage_of"]
 
@@ -47,16 +48,24 @@ class LoopOptions:
     examples: ExampleStore | None = None
     """Solved tasks of which the most similar ones are shown."""
     example_count: int = 1
+    embeddings: Embeddings | None = None
+    """What says which are similar; None is BM25."""
     tools: tuple[CustomTool, ...] = ()
     """Beyond ours, for those loops that have tools."""
 
 
-def recall(request: AgentRequest, instruction: str) -> Retrieval | None:
-    """The solved examples that a model is shown with an instruction; None where there is no store."""
+async def recall(request: AgentRequest, instruction: str) -> Retrieval | None:
+    """The solved examples that a model is shown with an instruction; None where there is no store.
+
+    Raises what asking for embeddings raises, where they are asked for.
+    """
     loop = request.options.loop
     if loop is None or loop.examples is None:
         return None
-    return retrieve(request.task, instruction, loop.examples.examples(), count=loop.example_count)
+    examples, count = loop.examples.examples(), loop.example_count
+    if loop.embeddings is None:
+        return retrieve(request.task, instruction, examples, count=count)
+    return await retrieve_by(loop.embeddings, request.task, instruction, examples, count=count)
 
 
 def model_of(request: AgentRequest) -> Callable[[], MeteredModel]:

@@ -7,18 +7,29 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from termarena.core.errors import NotFound, UsageError
+from termarena.core.errors import MissingExtra, NotFound, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     from termarena.agents.contract import Agent
     from termarena.agents.human import Seat
+    from termarena.agents.installed.sharing import InstalledRun
     from termarena.agents.mind import LoopOptions
     from termarena.models import RunModels
     from termarena.tasks.model import Task
 
-__all__ = ["AgentFactory", "AgentKind", "AgentOptions", "AgentRequest", "known_agents", "resolve_agent", "takes_models"]
+__all__ = [
+    "AgentFactory",
+    "AgentKind",
+    "AgentOptions",
+    "AgentRequest",
+    "is_installed",
+    "known_agents",
+    "resolve_agent",
+    "takes_models",
+]
 
 AgentFactory: TypeAlias = "Callable[[], Agent]"
 """Makes the agent of one attempt."""
@@ -38,6 +49,8 @@ class AgentOptions:
     """What the run's models share; None: an agent with a model has its own."""
     loop: LoopOptions | None = None
     """How an agent with a model works; None is the usual way."""
+    installed: InstalledRun | None = None
+    """What the run's installed agents share; only a run has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,7 @@ class AgentKind(NamedTuple):
 
     word: str
     """As it is given; capitals stand for something to fill in."""
-    kind: Literal["reference", "model", "baseline", "recorded", "person", "own"]
+    kind: Literal["reference", "model", "installed", "baseline", "recorded", "remote", "person", "own"]
     needs: str
     """What must be there, in a few words; empty: nothing."""
     summary: str
@@ -95,6 +108,13 @@ _AGENTS: Final = (
         "termarena.agents.terminus:make",
     ),
     AgentKind(
+        "cli:NAME",
+        "installed",
+        "--model",
+        "a program of others that lives in the sandbox: claude-code, codex …, or cli:custom:FILE",
+        "termarena.agents.installed.agent:make",
+    ),
+    AgentKind(
         "script:PATH",
         "recorded",
         "a script of this machine",
@@ -107,6 +127,13 @@ _AGENTS: Final = (
         "a recording with input, or a trajectory",
         "does again what a terminal.cast or a trajectory.json says",
         "termarena.agents.replay:make",
+    ),
+    AgentKind(
+        "a2a:URL",
+        "remote",
+        "an A2A agent, its extra battles",
+        "an agent behind a network address, by terminal-bench-shell-v1",
+        "termarena.battles.white_agent:make",
     ),
     AgentKind("human", "person", "termarena play", "you, in your own terminal", "termarena.agents.human:make"),
     AgentKind("always-right", "baseline", "", "every task counts as solved; nothing is run", ""),
@@ -130,8 +157,15 @@ def known_agents() -> tuple[AgentKind, ...]:
 
 
 def takes_models(word: str) -> bool:
-    """Whether this word's agent is a loop of ours around a model."""
+    """Whether this word's agent has a model that we ask: a loop of ours, or an installed agent behind the broker."""
+    if is_installed(word):
+        return True
     return any(known.kind == "model" and known.word == word for known in _AGENTS)
+
+
+def is_installed(word: str) -> bool:
+    """Whether this word's agent lives in the sandbox."""
+    return word.startswith("cli:")
 
 
 def resolve_agent(word: str, *, task: Task, options: AgentOptions | None = None) -> AgentFactory:
@@ -145,8 +179,19 @@ def resolve_agent(word: str, *, task: Task, options: AgentOptions | None = None)
         raise UsageError(f"{word!r} is a baseline: the harness answers it, it makes no agent")
     request = AgentRequest(word, word.partition(":")[2], task, options or AgentOptions())
     module, _, function = kind.maker.partition(":")
-    made: AgentFactory = getattr(import_module(module), function)(request)
+    made: AgentFactory = getattr(_loaded(module, word), function)(request)
     return made
+
+
+def _loaded(module: str, word: str) -> ModuleType:
+    """Raises `MissingExtra` for an agent whose packages are not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing.startswith("termarena"):
+            raise
+        raise MissingExtra(missing, extra=module.split(".")[1], purpose=f"the agent {word}") from error
 
 
 def _kind_of(word: str) -> AgentKind:

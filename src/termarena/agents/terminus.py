@@ -95,7 +95,7 @@ class Terminus:
         async with _Desk(workspace) as desk:
             task = f"{brief.instruction.strip()}\n\nYou have {brief.timeout_s:.0f} seconds."
             role = _ROLE.format(cols=SCREEN.cols, rows=SCREEN.rows)
-            found = recall(self._request, brief.instruction)
+            found = await recall(self._request, brief.instruction)
             if found is not None:
                 workspace.note(found.step())
                 role = f"{role}\n\n{show_as_text(found)}"

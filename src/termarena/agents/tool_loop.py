@@ -172,18 +172,18 @@ class ToolsAgent:
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
         """Raises `ModelUnavailable` when no answer was to be had, and what says that the sandbox is gone."""
         mind = Mind(self._model, workspace, tools=self._protocol.tools, sampling=self._options.sampling)
-        mind.tell(*self._beginning(brief, workspace))
+        mind.tell(*await self._beginning(brief, workspace))
         async with Hands(workspace, workdir=brief.workdir, custom=self._options.tools) as hands:
             try:
                 return await self._work(mind, hands, workspace)
             except (BudgetSpent, ContextOverflow) as error:
                 return mind.report("resource_limit", str(error))
 
-    def _beginning(self, brief: Brief, workspace: Workspace) -> list[Message]:
+    async def _beginning(self, brief: Brief, workspace: Workspace) -> list[Message]:
         """The instructions, examples, the task; which examples is noted in the trajectory."""
         role = Message("system", f"{_ROLE}\n{self._protocol.instructions}")
         task = Message("user", self._task(brief))
-        found = recall(self._request, brief.instruction)
+        found = await recall(self._request, brief.instruction)
         if found is None:
             return [role, task]
         workspace.note(found.step())

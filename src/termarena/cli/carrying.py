@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from termarena.cli.ending import print_outcome
@@ -14,23 +18,26 @@ from termarena.runs.reading import read_run
 from termarena.runs.running import execute
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from termarena.core.run_folder import RunFolder
     from termarena.reports import Report
     from termarena.runs.engine import TrialRunner
+    from termarena.runs.machine import Budget
     from termarena.runs.opening import OpenRun
     from termarena.runs.reading import RunView
 
 __all__ = ["carry_out", "make_report"]
 
 
-def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool) -> int:
-    """Run what is left, write the report, tell how it went; gives the exit status.
+def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool, budget: Budget | None = None) -> int:
+    """Run what is left, write the report, tell how it went; gives the exit status. `budget` as for `execute`.
 
     130 when it was interrupted, 1 when nothing at all could be scored, else 0 whatever the score. Raises
     RunNotWritable when the run's folder takes no more.
     """
-    with opened, listening() as listener:
-        end = asyncio.run(execute(opened, runner, listener))
+    with opened, _hanging_up(), listening() as listener:
+        end = asyncio.run(execute(opened, runner, listener, budget=budget))
     view = read_run(opened.folder)
     report = make_report(view)
     print_outcome(view, report, json_wanted=json)
@@ -40,6 +47,32 @@ def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool) -> int:
         say("error: no trial could be scored")
         return ExitStatus.FAULT
     return ExitStatus.DONE
+
+
+@contextmanager
+def _hanging_up() -> Iterator[None]:
+    """A window that is closed stops the run as cleanly as SIGTERM does; what would be said goes nowhere then.
+
+    Under `nohup` the run goes on: a signal that is ignored stays so.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
+        yield
+        return
+    screens = [stream for stream in (1, 2) if os.isatty(stream)]
+
+    def hang_up(*_: object) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the kernel and the shell may both send it
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in screens:
+            os.dup2(nowhere, stream)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGHUP, hang_up)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def make_report(view: RunView) -> Report:

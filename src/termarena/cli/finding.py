@@ -113,6 +113,7 @@ def _attempt_of(run: RunFolder, words: Sequence[str]) -> AttemptFolder:
     from termarena.core.errors import NotFound
 
     task, number = _task_and_number(run, words)
+    _refuse_imported(run)
     attempts = attempts_in(run, task)
     if not attempts:
         raise NotFound(f"{task} has not been tried in {run.id}", hint=f"go on with it: termarena resume {run.path}")
@@ -121,6 +122,19 @@ def _attempt_of(run: RunFolder, words: Sequence[str]) -> AttemptFolder:
         known = tuple(dict.fromkeys(str(found.attempt) for found in attempts))
         raise NotFound(f"{task} has no attempt {number} in {run.id}", known=known)
     return chosen[-1].folder
+
+
+def _refuse_imported(run: RunFolder) -> None:
+    """Of a trial that another tool ran there is the outcome, and no folder. Raises NotFound that says where to look."""
+    from termarena.core.errors import NotFound
+    from termarena.runs.config_lock import read_config_lock
+
+    origin = read_config_lock(run).origin
+    if origin is not None:
+        raise NotFound(
+            f"{run.id} was imported from {origin.tool}: it has the outcomes of trials and none of their files",
+            hint=f"look for them in {origin.path}; the outcomes: termarena runs show {run.path}",
+        )
 
 
 def _task_and_number(run: RunFolder, words: Sequence[str]) -> tuple[str, int | None]:

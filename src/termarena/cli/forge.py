@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli import forge_making
 from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
             write_transcript(screening, out)
         screened.show(screening, json=json, explain=explain)
     screened.sum_up(json=json)
+
+
+forge_making.mount(app)
 
 
 class _Unread:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,7 +15,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-def resume(
+def resume(  # noqa: PLR0913 - every option of the command is a parameter
     run: RunArgument,
     *,
     retry_unscored: Annotated[
@@ -27,6 +27,12 @@ def resume(
     ] = False,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-n", min=1, help="Trials at once, at most; else as it began.")
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"] | None, typer.Option("--engine", help="Where it goes on; else where it began.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="Of the cluster; else as it began.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -43,10 +49,8 @@ def resume(
 
     from termarena.cli.carrying import carry_out
     from termarena.cli.finding import find_run
-    from termarena.cli.starting import version_of
-    from termarena.core.settings import resolve_settings
+    from termarena.cli.starting import elsewhere, runner_of, version_of
     from termarena.runs.opening import Resume, open_run
-    from termarena.runs.trials import Trials
 
     folder = find_run(run)
     wish = Resume(source=path, retry_unscored=retry_unscored, allow_changed=allow_changed, concurrency=concurrency)
@@ -54,8 +58,8 @@ def resume(
     first = next(iter(opened.tasks.values()), None)
     if first is not None:
         version_of(opened.lock.options, first)  # an agent that is not here any more is told now, and not in every trial
-    home = resolve_settings().settings.paths.home
-    runner = Trials(opened.lock.options, home=home, run_id=folder.id, spent=opened.history.spent())
+    options = elsewhere(opened.lock.options, engine=engine, address=address)
+    runner = runner_of(options, run_id=folder.id, spent=opened.history.spent())
     if opened.jobs:
         asyncio.run(runner.probe())
-    raise typer.Exit(carry_out(opened, runner, json=json))
+    raise typer.Exit(carry_out(opened, runner, json=json, budget=runner.budget))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from typer.core import TyperCommand
@@ -72,6 +72,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     max_reply_tokens: run_options.MaxReplyTokensOption = None,
     examples: run_options.ExamplesOption = None,
     example_count: run_options.ExampleCountOption = 1,
+    example_embeddings: run_options.ExampleEmbeddingsOption = None,
     tools: run_options.ToolsOption = None,
     trial_budget_usd: run_options.TrialBudgetUsdOption = None,
     run_budget_usd: run_options.RunBudgetUsdOption = None,
@@ -80,6 +81,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     model_requests: run_options.ModelRequestsOption = None,
     model_tokens_per_minute: run_options.ModelTokensPerMinuteOption = None,
     driver: run_options.DriverOption = "auto",
+    engine: run_options.EngineOption = "local",
+    address: run_options.AddressOption = "auto",
     attempts: run_options.AttemptsOption = 1,
     concurrency: run_options.ConcurrencyOption = None,
     retries: run_options.RetryOption = 2,
@@ -87,6 +90,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     grading: run_options.GradingOption = "auto",
     integrity: run_options.IntegrityOption = "enforce",
     out: run_options.OutOption = None,
+    arena: run_options.ArenaOption = None,
     dry_run: run_options.DryRunOption = False,
     ids: TaskOption = None,
     exclude: ExcludeOption = None,
@@ -108,6 +112,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     termarena run --agent my_agents:Mine -k 3        # your own agent, three trials per task
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
     termarena run --dataset terminal-bench@2.0 --sample 10 --dry-run
+    termarena run --sample --engine ray --address auto   # on a Ray cluster: docs/cluster.md
 
     A task with a recipe for a plain file system runs on the embedded sandbox, any other in a container. A folder that
     does not load does not stop the others: it is told, and its trials are unscored.
@@ -120,7 +125,11 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     from termarena.runs.plan import RunOptions
 
     if model is not None:
-        _refuse_model(agent)
+        _refuse_model(agent, model)
+    if example_embeddings is not None and not examples:
+        from termarena.core.errors import UsageError
+
+        raise UsageError("--example-embeddings chooses among examples", hint="name some: --examples RUN, or builtin")
     options = options_of(**given_for(RunOptions, given))
     opened = _open(dataset, path, strict=strict)
     meant = _choose(selection(given), opened)
@@ -128,20 +137,26 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     if dry_run:
         from termarena.cli.planning import print_plan
 
+        if engine != "local":
+            say("a dry run does not ask the cluster: what is told is what this machine could do")
         print_plan(options, meant, dataset=opened.name, json=json)
         return
-    raise typer.Exit(_run(options, meant, facts, out=out, json=json))
+    raise typer.Exit(_run(options, meant, facts, to=_Destination(out, arena), json=json))
 
 
-def _refuse_model(agent: str) -> None:
-    """Most agents that come with us take none. Raises UsageError."""
+def _refuse_model(agent: str, model: str) -> None:
+    """Most agents that come with us take none, and not every model takes tools. Raises UsageError."""
     from termarena.agents.registry import known_agents
     from termarena.core.errors import UsageError
 
     word = agent.partition(":")[0]
-    if any(known.word.partition(":")[0] == word and known.kind != "model" for known in known_agents()):
+    if any(
+        known.word.partition(":")[0] == word and known.kind not in ("model", "installed") for known in known_agents()
+    ):
         hint = "leave --model out, or take --agent tools"
         raise UsageError(f"the agent {agent} takes no model", hint=hint)
+    if agent == "tools" and model.startswith("elizaos:"):
+        raise UsageError("a runtime of ElizaOS takes no tools", hint="use --agent tools-text")
 
 
 def _open(dataset: str | None, path: Path | None, *, strict: bool | None) -> Dataset:
@@ -171,25 +186,31 @@ def _choose(wanted: Selection, dataset: Dataset) -> Meant:
     return meant
 
 
-def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, out: Path | None, json: bool) -> int:
+class _Destination(NamedTuple):
+    """Where a run goes: its folder, if one was named, and an arena, if it is sent to one."""
+
+    out: Path | None
+    arena: str | None
+
+
+def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, to: _Destination, json: bool) -> int:
     import asyncio
 
     from termarena.cli.carrying import carry_out
-    from termarena.cli.starting import new_folder
+    from termarena.cli.starting import new_folder, runner_of
+    from termarena.cli.submit import sending
     from termarena.core.run_folder import RunFolder
-    from termarena.core.settings import resolve_settings
     from termarena.reports.telling import count
     from termarena.runs.opening import start_run
-    from termarena.runs.trials import Trials
 
-    home = resolve_settings().settings.paths.home
-    folder = RunFolder(out if out is not None else new_folder(options.agent))
-    runner = Trials(options, home=home, run_id=folder.id)
-    asyncio.run(runner.probe())
-    opened = start_run(options, meant.tasks, folder, facts)
-    tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
-    say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
-    return carry_out(opened, runner, json=json)
+    folder = RunFolder(to.out if to.out is not None else new_folder(options.agent))
+    runner = runner_of(options, run_id=folder.id)
+    asyncio.run(runner.probe(meant.tasks))
+    with sending(folder, to.arena):
+        opened = start_run(options, meant.tasks, folder, facts)
+        tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
+        say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
+        return carry_out(opened, runner, json=json, budget=runner.budget)
 
 
 def _facts(options: RunOptions, meant: Meant, *, dataset: str) -> RunFacts:
@@ -216,8 +237,8 @@ def _drivers(options: RunOptions, meant: Meant) -> str:
     from termarena.core.settings import resolve_settings
     from termarena.sandbox.drivers import AUTO, choose_driver
 
-    if options.driver != AUTO:
-        return options.driver
+    if options.driver != AUTO or options.engine != "local":
+        return options.driver  # what `auto` comes to on the nodes stands in each result
     home = resolve_settings().settings.paths.home
     found = set()
     for task in meant.tasks:

@@ -8,13 +8,17 @@ from typing import Annotated, Literal
 import typer
 
 __all__ = [
+    "AddressOption",
     "AgentOption",
+    "ArenaOption",
     "AttemptsOption",
     "ConcurrencyOption",
     "DatasetOption",
     "DriverOption",
     "DryRunOption",
+    "EngineOption",
     "ExampleCountOption",
+    "ExampleEmbeddingsOption",
     "ExamplesOption",
     "FirstOption",
     "GradingOption",
@@ -36,6 +40,10 @@ __all__ = [
     "TrialBudgetUsdOption",
 ]
 
+ArenaOption = Annotated[
+    str | None,
+    typer.Option("--arena", metavar="URL", help="Send it to this arena as it goes; the key is TERMARENA_ARENA_KEY."),
+]
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", "-d", metavar="NAME", help="A pulled dataset, or samples.")
 ]
@@ -67,6 +75,10 @@ ExamplesOption = Annotated[
     typer.Option("--examples", metavar="RUN", help="Show the model similar solved trials of this run, or builtin."),
 ]
 ExampleCountOption = Annotated[int, typer.Option("--example-count", min=1, metavar="N", help="So many of them.")]
+ExampleEmbeddingsOption = Annotated[
+    str | None,
+    typer.Option("--example-embeddings", metavar="MODEL", help="Whose embeddings say what is similar; else BM25."),
+]
 ToolsOption = Annotated[
     str | None, typer.Option("--tools", metavar="FILE", help="Further tools for the model: see docs/agents.md.")
 ]
@@ -96,6 +108,12 @@ ModelTokensPerMinuteOption = Annotated[
 
 DriverOption = Annotated[
     str, typer.Option("--driver", metavar="DRIVER", help="namespace, docker, or auto: per task, the first that can.")
+]
+EngineOption = Annotated[
+    Literal["local", "ray"], typer.Option("--engine", help="On this machine, or on the nodes of a Ray cluster.")
+]
+AddressOption = Annotated[
+    str, typer.Option("--address", metavar="HOST:PORT", help="Of the cluster; auto: the one that this machine is in.")
 ]
 AttemptsOption = Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trials per task.")]
 ConcurrencyOption = Annotated[

@@ -41,7 +41,10 @@ def shell(  # noqa: PLR0913 - one parameter per option
     root: Annotated[
         str | None, typer.Option(metavar="ROOT", help="host, a folder with a root file system, or an archive of one.")
     ] = None,
-    image: Annotated[str | None, typer.Option(metavar="NAME", help="An image of a container engine.")] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="An image: of an engine, or with --driver namespace of the store."),
+    ] = None,
     driver: Annotated[
         str, typer.Option(help="What makes the sandbox: namespace, docker; auto is the first that can.")
     ] = "auto",

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from termarena.models.budget import Amount
+    from termarena.runs.cluster.runner import RayTrials
     from termarena.runs.plan import RunOptions
+    from termarena.runs.trials import Trials
     from termarena.tasks import Task
 
-__all__ = ["new_folder", "options_of", "version_of"]
+__all__ = ["elsewhere", "new_folder", "options_of", "runner_of", "version_of"]
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_WORD = 40
@@ -53,6 +56,27 @@ def version_of(options: RunOptions, task: Task) -> str:
     except TaskError:
         return "unknown"
     return made().version
+
+
+def runner_of(options: RunOptions, *, run_id: str, spent: Amount | None = None) -> Trials | RayTrials:
+    """What carries the run's trials out, on its engine; `spent` is what a run that goes on has used before.
+
+    Raises what the two raise.
+    """
+    if options.engine == "ray":
+        from termarena.runs.cluster.runner import RayTrials
+
+        return RayTrials(options, run_id=run_id)
+    from termarena.core.settings import resolve_settings
+    from termarena.runs.trials import Trials
+
+    return Trials(options, home=resolve_settings().settings.paths.home, run_id=run_id, spent=spent)
+
+
+def elsewhere(options: RunOptions, *, engine: str | None, address: str | None) -> RunOptions:
+    """The options of a run that goes on with another engine, or on another cluster, where one is named."""
+    named = {"engine": engine, "address": address}
+    return options.model_copy(update={name: value for name, value in named.items() if value is not None})
 
 
 def new_folder(agent: str) -> Path:

@@ -7,11 +7,16 @@
     │   ├── NoSolution           the oracle was asked for on a task that has no reference solution
     │   ├── RecordingError       a file that is no terminal recording, or cannot be read as one (also a ValueError)
     │   ├── RunBusy              a run that another process is carrying out
+    │   ├── BadBundle            a packed run that is none, or is made to do harm (also a ValueError)
+    │   ├── AddressRefused       a network address that is not to be reached from here
+    │   ├── BattleRefused        a battle that was asked for in words nobody knows, or when there was no room
+    │   ├── Refused              an arena does not allow, or does not take, what was asked of it
     │   └── TerminalSizeError    a terminal of no or absurd size (also a ValueError)
     ├── TaskError                the task is bad
     │   ├── TaskFormatError      a file of a task or dataset does not hold what its format asks for (also a ValueError)
     │   │   └── LooseTask        it loads with warnings, where --strict allows none
-    │   └── DigestMismatch       the files are not those that were locked
+    │   ├── DigestMismatch       the files are not those that were locked
+    │   └── RecordingRefused     a recording that does not become a task, and at which gate
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
     │   │   └── Unhealthy        a task's healthcheck did not pass within its clock
@@ -23,6 +28,8 @@
     │   │   └── BuildError       a start state that does not build
     │   │       └── BuildTimeout it did not build within the task's time (also a TimeoutError)
     │   ├── EngineError          a container engine that does not answer or refuses (also an OSError)
+    │   ├── ClusterError         a cluster that is not there, or has no node that can take a trial
+    │   │   └── NodeLost         a node took a trial and never said how it ended
     │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
@@ -30,6 +37,7 @@
     │   ├── JournalDamaged       a line of a run's journal that is not as it was written
     │   └── RunNotWritable       a run's folder takes no more: its disk is full, or refuses (also an OSError)
     └── AgentError               the agent misbehaved
+        ├── AgentUnreachable     an agent behind a network address does not answer (also an OSError)
         └── WorkspaceClosed      it reached for the sandbox when its time was up or its work sealed
 
 A wrong answer is not an error: it is a verdict.
@@ -40,11 +48,16 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 __all__ = [
+    "AddressRefused",
     "AgentError",
+    "AgentUnreachable",
+    "BadBundle",
+    "BattleRefused",
     "BuildError",
     "BuildTimeout",
     "CapabilityMissing",
     "Cause",
+    "ClusterError",
     "DigestMismatch",
     "EngineError",
     "FetchError",
@@ -54,8 +67,11 @@ __all__ = [
     "MissingExtra",
     "NoExitStatus",
     "NoSolution",
+    "NodeLost",
     "NotFound",
     "RecordingError",
+    "RecordingRefused",
+    "Refused",
     "RunBusy",
     "RunNotWritable",
     "SandboxBroken",
@@ -149,6 +165,39 @@ class RunBusy(UsageError):
         self.holder = holder
 
 
+class BadBundle(UsageError, ValueError):
+    """A file that is no packed run: it cannot be read, or holds what `pack` never writes."""
+
+    def __init__(self, file: str, *, problem: str) -> None:
+        """`problem` is what was found in it."""
+        super().__init__(f"{file} is no packed run: {problem}", hint="make one with: termarena pack RUN")
+        self.file = file
+        self.problem = problem
+
+
+class AddressRefused(UsageError):
+    """An address that is not to be reached from here; `address` is what was named, `why` the rule."""
+
+    def __init__(self, address: str, *, why: str, hint: str | None = None) -> None:
+        """`why` completes the sentence "the address … is refused: …"."""
+        super().__init__(f"the address {address} is refused: {why}", hint=hint)
+        self.address = address
+        self.why = why
+
+
+class BattleRefused(UsageError):
+    """A battle that is not begun: the request is not understood, names nothing, or there is no room."""
+
+
+class Refused(UsageError):
+    """An arena does not allow, or does not take, what was asked of it; `status` is HTTP's."""
+
+    def __init__(self, message: str, *, status: int, hint: str | None = None) -> None:
+        """`status` is 401 without a key, 403 with the wrong one, 409 for what does not fit what is there …"""
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
 class TerminalSizeError(UsageError, ValueError):
     """A terminal of this size cannot be: no column, no row, or more than any program expects."""
 
@@ -211,6 +260,16 @@ class DigestMismatch(TaskError):
         shown = "; ".join(files[:SHOWN_NAMES]) + (f"; … ({len(files)} in all)" if len(files) > SHOWN_NAMES else "")
         super().__init__(f"{what} does not match its lock: {shown}", hint=hint)
         self.files = files
+
+
+class RecordingRefused(TaskError):
+    """A recording does not become a task; `gate` is the stage that refused it, `reason` a sentence about why."""
+
+    def __init__(self, gate: str, reason: str) -> None:
+        """`reason` names what was found in the recording, or in what was made of it."""
+        super().__init__(f"{gate}: {reason}", hint="see every step and its reason: termarena forge explain RECORDING")
+        self.gate = gate
+        self.reason = reason
 
 
 class SandboxError(TermArenaError):
@@ -360,6 +419,19 @@ class EngineError(SandboxError, OSError):
         self.status = status
 
 
+class ClusterError(SandboxError):
+    """A cluster is not there, does not fit this TermArena, or has no node that can take a trial."""
+
+
+class NodeLost(ClusterError):
+    """The node that carried a trial out is gone, or the process there; `problem` is what the cluster says of it."""
+
+    def __init__(self, problem: str) -> None:
+        """`problem` is the cluster's own sentence."""
+        super().__init__(f"the node that carried out the trial is lost: {problem}", hint="see what is left: ray status")
+        self.problem = problem
+
+
 class FetchError(SandboxError, OSError):
     """A download or a clone failed; what arrived is kept where it can be resumed."""
 
@@ -397,6 +469,17 @@ class RunNotWritable(SandboxError, OSError):
 
 class AgentError(TermArenaError):
     """The agent misbehaved: it crashed, or broke the contract it was given."""
+
+
+class AgentUnreachable(AgentError, OSError):
+    """An agent behind a network address does not answer, broke off, or says that it failed; `address` is its own."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        """`problem` says what was seen."""
+        hint = f"look whether it runs: termarena green check {address}"
+        super().__init__(f"the agent at {address}: {problem}", hint=hint)
+        self.address = address
+        self.problem = problem
 
 
 class WorkspaceClosed(AgentError):

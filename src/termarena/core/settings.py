@@ -26,6 +26,7 @@ __all__ = [
     "FILE_NAME",
     "SETTING_NAMES",
     "DatasetSettings",
+    "ImageSettings",
     "Origin",
     "PathSettings",
     "ResolvedSettings",
@@ -57,6 +58,13 @@ class DatasetSettings(_Section):
     """Names for `datasets pull`, each with the source it stands for; one that TermArena knows is replaced."""
 
 
+class ImageSettings(_Section):
+    """`[images]`"""
+
+    mirrors: Mapping[str, str] = {}
+    """For the host of a registry (`docker.io`), the address that is asked first when an image is pulled."""
+
+
 class TaskSettings(_Section):
     """`[tasks]`"""
 
@@ -69,6 +77,7 @@ class Settings(_Section):
 
     paths: PathSettings
     datasets: DatasetSettings = DatasetSettings()
+    images: ImageSettings = ImageSettings()
     tasks: TaskSettings = TaskSettings()
 
 

@@ -15,7 +15,8 @@ from termarena.grading.integrity import blamed, examine, inspect
 from termarena.grading.job import GradingJob
 from termarena.grading.laying import VERIFIER_LOGS, NotClean, Room, Stock, lay
 from termarena.grading.logs import fetch_logs, keeping_logs, reward_in
-from termarena.grading.parsers import PARSERS, all_passed, is_open, pytest_summary
+from termarena.grading.named_tests import named_in
+from termarena.grading.parsers import PARSERS, all_passed, is_open
 from termarena.grading.reports import reported_tests
 from termarena.grading.rewards import primary_reward
 from termarena.grading.rules.places import REWRITTEN
@@ -171,11 +172,11 @@ def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:
         problem = f"signal {run.signal} ended the tests: what they left need not be theirs"
         raise NoVerdict("no_reward", problem)
     if job.verdict == "reward_file":
-        found.tests = reported_tests(logs) or pytest_summary(run.output.text())
+        found.tests = reported_tests(logs) or named_in(run.output.text())
         if not run.timed_out:
             found.rewards = reward_in(logs)
     elif job.verdict == "exit_status":
-        found.tests = reported_tests(logs)
+        found.tests = reported_tests(logs) or named_in(run.output.text())
         found.rewards = {"reward": float(run.exit_status == 0)}
     else:
         found.tests = PARSERS[job.verdict](run.output.text())

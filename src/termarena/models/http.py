@@ -151,6 +151,16 @@ class HttpModel:
         self._key = key
         self._lane = lane
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What goes with every request; the key is in it."""
+        return self._wire.headers(self._key.value)
+
+    @property
+    def lane(self) -> Lane:
+        """Shared with whoever uses the same endpoint and key."""
+        return self._lane
+
     async def complete(
         self, request: Request, *, timeout_s: float, observe: Callable[[Exchange], None] | None = None
     ) -> Completion:

@@ -33,6 +33,11 @@ class Provider(NamedTuple):
     serves_any_name: bool = False
     """Whether the word behind the colon may be anything: the server has one model."""
 
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether it is asked for embeddings, too: over OpenAI's interface."""
+        return self.wire == _OPENAI
+
 
 _OPENAI: Final = "termarena.models.openai:OpenAiWire"
 PROVIDERS: Final = {
@@ -63,6 +68,7 @@ PROVIDERS: Final = {
             needs_key=False,
             serves_any_name=True,
         ),
+        Provider("elizaos", ""),
         Provider("scripted", ""),
         Provider("recorded", ""),
     )

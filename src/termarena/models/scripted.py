@@ -102,6 +102,9 @@ class Script(_Frozen):
     """Looked through in order; the first whose pattern is found answers."""
     replies: tuple[ScriptedReply, ...] = ()
     """For every other conversation."""
+    by_turn: bool = False
+    """Whether each request is looked at by itself: the reply is that behind as many turns of the assistant as it holds.
+    For programs that hold several conversations at once, or ask again."""
 
     @property
     def tells_costs(self) -> bool:
@@ -134,17 +137,22 @@ class ScriptedModel:
         self, request: Request, *, timeout_s: float, observe: Callable[[Exchange], None] | None = None
     ) -> Completion:
         """The next reply. Raises `AgentError` when there is none."""
-        if self._replies is None:
-            self._replies = self._chosen(request)
-        if self._said == len(self._replies):
-            raise AgentError(f"the script {self.name} has no reply after the {self._said} that were used")
-        reply = self._replies[self._said]
-        self._said += 1
+        reply = self._next(request)
         await asyncio.sleep(min(reply.wait_s, timeout_s))
         if observe is not None:
             asked: dict[str, Json] = {"messages": len(request.messages), "tools": [tool.name for tool in request.tools]}
             observe(Exchange(self.name, asked, None, reply.model_dump(mode="json", exclude_defaults=True), 0.0))
         return reply.completion(self._said)
+
+    def _next(self, request: Request) -> ScriptedReply:
+        if self._replies is None or self._script.by_turn:
+            self._replies = self._chosen(request)
+        if self._script.by_turn:
+            self._said = sum(message.role == "assistant" for message in request.messages)
+        if self._said >= len(self._replies):
+            raise AgentError(f"the script {self.name} has no reply after the {self._said} that were used")
+        self._said += 1
+        return self._replies[self._said - 1]
 
     def _chosen(self, request: Request) -> tuple[ScriptedReply, ...]:
         first = "\n".join(message.content for message in request.messages if message.role != "assistant")

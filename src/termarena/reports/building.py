@@ -39,7 +39,7 @@ class _Seen:
         self.faults: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
         self.graded_in: Counter[str] = Counter()
-        self.tampered = self.count = self.on_host = 0
+        self.tampered = self.count = self.on_host = self.substituted = 0
         self.unscored_trials: list[Unscored] = []
         self.tampered_trials: list[str] = []
         self.rows: list[TrialSummary] = []
@@ -53,6 +53,7 @@ class _Seen:
         self.graded_in[trial.graded_in or "not_graded"] += 1
         self.tampered += trial.is_tampered
         self.on_host += trial.is_host_root
+        self.substituted += trial.is_substituted
         if self.count <= MOST_TRIAL_ROWS:
             self.rows.append(trial)
         if trial.outcome == "unscored" and len(self.unscored_trials) < MOST_NAMED_TRIALS:
@@ -152,6 +153,9 @@ def _not_ranked(lock: ConfigLock, seen: _Seen) -> tuple[NotRanked, ...]:
     options, found = lock.options, {}
     if lock.origin is not None:
         found["imported"] = f"the results are those of {lock.origin.tool}, which graded them in its own way"
+    if seen.substituted:
+        told = f"{count(seen.substituted, 'trial')} ran on an image that this site put in the place of the task's own"
+        found["substitutes"] = f"{told}: not comparable with runs on the original"
     if seen.on_host:
         found["host_root"] = f"{count(seen.on_host, 'trial')} ran on this machine's own /usr, not in the task's image"
     if options.timeout_multiplier != 1:

@@ -6,9 +6,9 @@ of their own.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
+from termarena.core.markdown import code, plain, table
 from termarena.reports.telling import (
     UNKNOWN,
     count,
@@ -34,7 +34,6 @@ __all__ = ["MOST_TASK_ROWS", "as_markdown"]
 MOST_TASK_ROWS: Final = 1_000
 """A longer table is of no use to a reader; `report.json` has every task."""
 MOST_LISTED: Final = 50
-LONGEST_MESSAGE: Final = 300
 
 
 def as_markdown(report: Report) -> str:
@@ -53,14 +52,14 @@ def as_markdown(report: Report) -> str:
 
 
 def _head(report: Report) -> str:
-    lines = [f"# {_text(report.agent)} on {_text(report.dataset)}", "", f"**{headline(report)}**", ""]
-    lines += [f"- {name}: {_text(value)}" for name, value in _facts(report)]
+    lines = [f"# {plain(report.agent)} on {plain(report.dataset)}", "", f"**{headline(report)}**", ""]
+    lines += [f"- {name}: {plain(value)}" for name, value in _facts(report)]
     if not report.is_complete and report.imported_from:
-        lines += ["", f"The run was not complete when it was imported from {_text(report.imported_from)}."]
+        lines += ["", f"The run was not complete when it was imported from {plain(report.imported_from)}."]
     elif not report.is_complete:
-        lines += ["", f"The run is not complete: go on with `termarena resume {_code(report.run_id)}`."]
+        lines += ["", f"The run is not complete: go on with `termarena resume {code(report.run_id)}`."]
     if report.not_ranked:
-        lines += ["", "Not to be ranked:", "", *(f"- {_text(one.message)}" for one in report.not_ranked)]
+        lines += ["", "Not to be ranked:", "", *(f"- {plain(one.message)}" for one in report.not_ranked)]
     return "\n".join(lines)
 
 
@@ -113,7 +112,7 @@ def _scores(title: str, scores: Mapping[str, Score]) -> str:
     if len(scores) < 2:  # noqa: PLR2004 - one group is the whole
         return ""
     rows = [
-        [_text(name), str(one.tasks), score_words(one), str(one.solved), str(one.unsolved), str(one.unscored)]
+        [plain(name), str(one.tasks), score_words(one), str(one.solved), str(one.unsolved), str(one.unscored)]
         for name, one in scores.items()
     ]
     return _table(title, [title[:-3] + "y", "tasks", "accuracy", "solved", "unsolved", "unscored"], rows)
@@ -123,7 +122,7 @@ def _ends(report: Report) -> str:
     modes = {mode: number for mode, number in report.by_failure_mode.items() if mode != "NONE"}
     if not modes:
         return ""
-    return _table("What went wrong", ["failure", "trials"], [[_text(k), str(v)] for k, v in modes.items()])
+    return _table("What went wrong", ["failure", "trials"], [[plain(k), str(v)] for k, v in modes.items()])
 
 
 def _tasks(report: Report) -> str:
@@ -136,9 +135,9 @@ def _tasks(report: Report) -> str:
 
 def _task(row: TaskRow) -> list[str]:
     return [
-        _text(row.task_id),
-        _text(row.category),
-        _text(row.difficulty),
+        plain(row.task_id),
+        plain(row.category),
+        plain(row.difficulty),
         percent(row.accuracy),
         outcome_words(row),
         tests_words(row.tests_passed, row.tests_total),
@@ -151,7 +150,7 @@ def _unscored(report: Report) -> str:
     if not report.unscored:
         return ""
     lines = [
-        f"- {_text(one.task_id)}, attempt {one.attempt}: {one.failure_mode}: {_text(one.message or 'no message')}"
+        f"- {plain(one.task_id)}, attempt {one.attempt}: {one.failure_mode}: {plain(one.message or 'no message')}"
         for one in report.unscored_trials[:MOST_LISTED]
     ]
     lines += _more(report.unscored, MOST_LISTED)
@@ -162,7 +161,7 @@ def _unscored(report: Report) -> str:
 def _tampered(report: Report) -> str:
     if not report.tampered:
         return ""
-    lines = [f"- {_text(name)}" for name in report.tampered_trials[:MOST_LISTED]]
+    lines = [f"- {plain(name)}" for name in report.tampered_trials[:MOST_LISTED]]
     lines += _more(report.tampered, MOST_LISTED)
     told = "The agent changed what the grading stands on; `result.json` of each has the findings."
     return "\n".join(["## Tampered", "", told, "", *lines])
@@ -173,27 +172,4 @@ def _more(total: int, shown: int) -> Iterable[str]:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"## {title}", "", _row(columns), _row(["---"] * len(columns)), *map(_row, rows)]
-    return "\n".join(lines)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-# An underscore inside a word is no markup, and most identifiers have one.
-_MARKUP = re.compile(r"([\\`*\[\]<>|~&]|(?<!\w)_|_(?!\w))")
-_BREAKS = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]+")
-
-
-def _text(value: str) -> str:
-    """Text that no reader of Markdown takes for anything else."""
-    shown = _BREAKS.sub(" ", value).strip()
-    if len(shown) > LONGEST_MESSAGE:
-        shown = shown[:LONGEST_MESSAGE] + "…"
-    return _MARKUP.sub(r"\\\1", shown)
-
-
-def _code(value: str) -> str:
-    """Text between backticks, which nothing can escape in there."""
-    return _BREAKS.sub(" ", value).replace("`", "'")
+    return f"## {title}\n\n{table(columns, rows)}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from termarena.grading.contract import GradedIn, IntegrityFinding
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
-    from termarena.sandbox.staging import Stage, StartState
+    from termarena.sandbox.staging import StartState, StartStates
     from termarena.sandbox.terminal import Terminal
     from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests
 
@@ -82,6 +82,11 @@ def under_policy(spec: SandboxSpec, policy: NetworkPolicy | None) -> SandboxSpec
     return spec.model_copy(update={"network": network})
 
 
+def _without_agent(spec: SandboxSpec) -> SandboxSpec:
+    """The spec of a sandbox in which an agent lived, without the agent and its way to a model."""
+    return spec.model_copy(update={"network": spec.network.without_gateway(), "mounts": ()})
+
+
 def _put_aside(case: Case, graded_in: GradedIn) -> None:
     """Keep what these tests wrote under a name that tells where they ran; what counts has the plain name."""
     for path in (case.output, case.logs):
@@ -109,7 +114,9 @@ async def _surely(grade: Callable[[Case], Awaitable[Verdict]], case: Case) -> Ve
 class Judge:
     """Grades cases for one run."""
 
-    def __init__(self, driver: Driver, stage: Stage, options: RunOptions, *, scrubber: Scrubber | None = None) -> None:
+    def __init__(
+        self, driver: Driver, stage: StartStates, options: RunOptions, *, scrubber: Scrubber | None = None
+    ) -> None:
         """The sandboxes of gradings come from the run's own driver; no secret that `scrubber` knows is written down."""
         self._driver = driver
         self._stage = stage
@@ -162,7 +169,7 @@ class Judge:
     async def _sealed(self, case: Case) -> Verdict:
         if case.snapshot is None:
             raise ValueError("a sealed grading needs the snapshot of the state")
-        spec = under_policy(case.snapshot.spec, case.grading.network)
+        spec = under_policy(_without_agent(case.snapshot.spec), case.grading.network)
         async with self._driver.start(case.snapshot, spec=spec) as fork:
             return await self._grade(case, fork, "sealed")
 

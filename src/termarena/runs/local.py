@@ -1,4 +1,4 @@
-"""The local engine: trials as asyncio tasks of this one process."""
+"""The engine: trials as asyncio tasks of this one process, wherever their runner carries them out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LocalEngine"]
 
 
 class LocalEngine:
-    """An `Engine` on this machine."""
+    """An `Engine` in this process."""
 
     def __init__(self, runner: TrialRunner, tasks: Mapping[str, Task], folder: RunFolder, scheduler: Scheduler) -> None:
         """`tasks` by their ids: those of every job that will be submitted."""

@@ -35,6 +35,8 @@ class RunOptions(BaseModel):
     examples: tuple[str, ...] = ()
     """Runs whose solved trials are shown to models as examples, the most similar ones; `builtin` are ours."""
     example_count: Annotated[int, Field(ge=1)] = 1
+    example_embeddings: str | None = None
+    """The model whose embeddings say which examples are similar; None is BM25."""
     tools: str | None = None
     """A file of tools of one's own for models."""
     trial_budget_usd: Annotated[float, Field(gt=0)] | None = None
@@ -46,6 +48,10 @@ class RunOptions(BaseModel):
     """Requests at once to one endpoint with one key."""
     model_tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
     driver: str = "auto"
+    engine: Literal["local", "ray"] = "local"
+    """Where trials are carried out: by this process, or on the nodes of a cluster."""
+    address: str = "auto"
+    """Of the cluster."""
     attempts: Annotated[int, Field(ge=1)] = 1
     concurrency: Annotated[int, Field(ge=1)] | None = None
     """Trials at once; None is what the machine's processors and memory allow."""

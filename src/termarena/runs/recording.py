@@ -125,6 +125,7 @@ def _sandbox(state: TrialState) -> SandboxFacts:
         environment_digest=start.digest if start else "",
         image_digest=start.image_digest if start else None,
         is_host_root=start.is_host_root if start else False,
+        substitutes=start.substitutes if start else (),
         processes_left=state.processes_left,
         state=state.state_kept,
     )

@@ -75,10 +75,15 @@ async def regrade(run: RunFolder, wish: RegradeWish | None = None, *, home: Path
     The first grading is kept in the attempt's folder. Whatever ends this process, every attempt has one grading, whole;
     the next call ends what this one had decided. Raises what opening a run raises, `RunNotWritable` when its folder
     takes no more, DigestMismatch where a task has changed and `tests` does not say by which it is to be graded, and
-    UsageError where that holds nothing for a task.
+    UsageError where that holds nothing for a task, and for a run that was imported.
     """
     wish = wish or RegradeWish()
     lock = read_config_lock(run)
+    if lock.origin is not None:
+        raise UsageError(
+            f"{run.path} was imported from {lock.origin.tool}: no file state was captured that could be graded again",
+            hint=f"run the agent here, or grade again in {lock.origin.tool} and import that into a new folder",
+        )
     options = lock.options.model_copy(update={"grading": "sealed", "agent": "nop"})
     with ExitStack() as stack:
         stack.enter_context(hold(run))

@@ -58,10 +58,14 @@ class SandboxFacts(_Frozen):
     """Where it ran."""
 
     driver: str
+    node: str | None = None
+    """The name of the cluster's node; None on the machine that carried out the run."""
     environment_digest: str = ""
     image_digest: str | None = None
     is_host_root: bool = False
     """On this machine's own `/usr`: such runs are never ranked."""
+    substitutes: tuple[str, ...] = ()
+    """The names of images for which this site has set another one: not comparable with runs on the originals."""
     processes_left: int = 0
     """How many processes the agent had running when it was sealed."""
     state: StateKept = "not_kept"
@@ -111,6 +115,7 @@ class TrialResult(_Frozen):
             is_tampered=verdict is not None and verdict.is_tampered,
             graded_in=verdict.graded_in if verdict is not None else None,
             is_host_root=self.sandbox.is_host_root,
+            is_substituted=bool(self.sandbox.substitutes),
             tests_passed=sum(test.state == "passed" for test in tests),
             tests_total=len(tests),
             duration_s=sum(clock.duration_s for clock in self.clocks.values()),
@@ -140,6 +145,7 @@ class TrialSummary(_Frozen):
     is_tampered: bool = False
     graded_in: str | None = None
     is_host_root: bool = False
+    is_substituted: bool = False
     tests_passed: int = 0
     tests_total: int = 0
     duration_s: float = 0.0

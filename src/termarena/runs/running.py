@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import threading
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
@@ -48,16 +48,22 @@ class RunEnd:
 
 
 async def execute(
-    run: OpenRun, runner: TrialRunner, listener: Listener | None = None, *, budget: Budget | None = None
+    run: OpenRun,
+    runner: TrialRunner,
+    listener: Listener | None = None,
+    *,
+    budget: Budget | None = None,
+    takes_signals: bool = True,
 ) -> RunEnd:
     """Run everything that is left of a run, then close the runner.
 
     `budget` is what trials may use together, this machine's by default. The first SIGINT or SIGTERM stops the running
     trials and ends the run as `interrupted`; the second ends the process at once, and the kernel ends its sandboxes.
+    Whoever carries out several runs in one process has `takes_signals` False, and cancels instead.
     Raises `RunNotWritable` if the run's folder takes no more: running trials are let end first, no further one starts.
     """
     execution = _Execution(run, runner, listener or Quiet(), budget or budget_here())
-    with _interruptible(execution.interrupt):
+    with _interruptible(execution.interrupt) if takes_signals else nullcontext():
         try:
             return await execution.carry_out()
         finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from termarena.agents.casts import scrub_casts
-from termarena.agents.contract import AgentReport, Brief, Metered
+from termarena.agents.contract import AgentReport, Brief, Ground, Metered, Resident
 from termarena.agents.workspace import TrialWorkspace
 from termarena.core.errors import SandboxError
 from termarena.core.trajectory import TrajectoryAgent
@@ -91,11 +91,13 @@ class Trial:
             agent = self._state.agent = setting.make_agent(self._task)
             model = self._state.options.model
             self._recording.introduce(TrajectoryAgent(name=agent.name, version=agent.version, model_name=model))
-            box = await self._prepare(setting, stack)
+            box = await self._prepare(setting, agent, stack)
         for leg in legs_of(self._task, setting.options):
             with self._clocks.phase("prepare"):
                 await lay_step(box, leg)
             workspace = await self._work(agent, box, leg, stack)
+            if leg.is_last and isinstance(agent, Resident):
+                agent.move_out()
             with self._clocks.phase("seal"):
                 case = await self._seal(setting, box, leg, stack)
                 case = replace(case, terminal=workspace.last_terminal if leg.wants_shell else None)
@@ -109,11 +111,15 @@ class Trial:
 
     # The phases.
 
-    async def _prepare(self, setting: Setting, stack: AsyncExitStack) -> Sandbox:
+    async def _prepare(self, setting: Setting, agent: Agent, stack: AsyncExitStack) -> Sandbox:
         place = Path(self._task.provenance.path)
         start = await setting.stage.prepare(self._task.environment, folder=place, task=self._task.id)
         self._state.start = start
-        return await stack.enter_async_context(start.start(spec=under_policy(start.spec, self._task.agent.network)))
+        spec = under_policy(start.spec, self._task.agent.network)
+        if isinstance(agent, Resident):
+            stack.callback(agent.move_out)
+            spec = await agent.move_in(Ground(setting.driver, start, spec))
+        return await stack.enter_async_context(start.start(spec=spec))
 
     async def _work(self, agent: Agent, box: Sandbox, leg: Leg, stack: AsyncExitStack) -> TrialWorkspace:
         """The agent's time; when it is over the workspace is shut, and what was running in it has been ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,11 +12,14 @@ from termarena.agents.baseline import baseline_of, is_baseline
 from termarena.agents.custom_tools import read_tools
 from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
-from termarena.agents.registry import AgentOptions, resolve_agent, takes_models
+from termarena.agents.registry import AgentOptions, is_installed, resolve_agent, takes_models
+from termarena.core.errors import CapabilityMissing
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
 from termarena.models import ModelLimits, RunModels, Sampling
+from termarena.models.embeddings import Embeddings
 from termarena.runs.judging import Judge
+from termarena.runs.machine import budget_here
 from termarena.runs.recording import write_attempt
 from termarena.runs.setting import Setting
 from termarena.runs.solved import SolvedExamples
@@ -25,11 +29,13 @@ from termarena.sandbox.drivers import check_driver, choose_driver, open_driver
 from termarena.sandbox.staging import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from termarena.agents.contract import Agent
+    from termarena.agents.installed.sharing import InstalledRun
     from termarena.core.run_folder import AttemptFolder
     from termarena.models.budget import Amount
+    from termarena.runs.machine import Budget
     from termarena.runs.plan import RunOptions, TrialPlan
     from termarena.runs.result import TrialResult
     from termarena.tasks import Task
@@ -61,18 +67,25 @@ class Trials:
         self._on_log = on_log
         self._spent = spent
         self._models = RunModels(limits_of(options), spent=spent)
-        self._agent_options = agent_options or AgentOptions(
-            model=options.model, models=self._models, loop=_loop(options)
-        )
+        loop = _loop(options, self._models)
+        given = agent_options or AgentOptions(model=options.model, models=self._models, loop=loop)
+        self._installed = _installed(given.models or self._models, home) if is_installed(options.agent) else None
+        self._agent_options = replace(given, installed=self._installed)
         self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
         self.scrubber = Scrubber.from_environment(os.environ)
         self._settings: dict[str, Setting] = {}
 
-    async def probe(self) -> None:
+    @property
+    def budget(self) -> Budget:
+        """What trials may use together: this machine's."""
+        return budget_here()
+
+    async def probe(self, tasks: Sequence[Task] = ()) -> None:
         """Look whether the driver's engine and the model's endpoint are there, before anything starts.
 
-        Nothing is asked of the model. Raises what `check_driver` raises, `ModelUnavailable` and its kind, and what
-        `RunModels.check` raises.
+        An installed agent is installed for those of the tasks that lie on this machine's own files. Nothing is asked of
+        the model. Raises what `check_driver` raises, `ModelUnavailable` and its kind, what `RunModels.check` raises,
+        and `AgentNotInstalled`.
         """
         if self._baseline is None:
             await asyncio.to_thread(check_driver, self._options.driver)
@@ -81,8 +94,18 @@ class Trials:
         models = RunModels(limits_of(self._options), spent=self._spent)
         try:
             await models.probe(self._options.model)
+            if self._options.example_embeddings is not None:
+                await models.probe(self._options.example_embeddings)
         finally:
             await models.aclose()
+        if self._installed is not None and any(self._is_embedded(task) for task in tasks):
+            await _install(self._options.agent, self._home)
+
+    def _is_embedded(self, task: Task) -> bool:
+        try:
+            return choose_driver(self._options.driver, task.environment, home=self._home).name == "namespace"
+        except CapabilityMissing:
+            return False
 
     async def __aenter__(self) -> Self:
         """Nothing starts yet."""
@@ -121,11 +144,30 @@ class Trials:
 
     async def aclose(self) -> None:
         """End every sandbox and give back every start state."""
+        if self._installed is not None:
+            await self._installed.aclose()
         await self._models.aclose()
         settings, self._settings = self._settings, {}
         for setting in settings.values():
             await setting.stage.aclose()
             await setting.driver.aclose()
+
+
+async def _install(word: str, home: Path) -> None:
+    from termarena.agents.installed.description import describe  # noqa: PLC0415 - as below
+    from termarena.agents.installed.layers import Layers  # noqa: PLC0415 - as below
+
+    driver = open_driver("namespace", home=home, run_id="agents")
+    try:
+        await Layers(home).on_host_root(describe(word.partition(":")[2]), driver)
+    finally:
+        await driver.aclose()
+
+
+def _installed(models: RunModels, home: Path) -> InstalledRun:
+    from termarena.agents.installed.sharing import InstalledRun  # noqa: PLC0415 - most runs do without a broker
+
+    return InstalledRun(models, home)
 
 
 def limits_of(options: RunOptions) -> ModelLimits:
@@ -140,12 +182,13 @@ def limits_of(options: RunOptions) -> ModelLimits:
     )
 
 
-def _loop(options: RunOptions) -> LoopOptions:
+def _loop(options: RunOptions, models: RunModels) -> LoopOptions:
     usual = LoopOptions()
     return LoopOptions(
         max_steps=options.max_steps or usual.max_steps,
         sampling=Sampling(temperature=options.temperature, max_tokens=options.max_reply_tokens),
         examples=SolvedExamples(options.examples) if options.examples else None,
         example_count=options.example_count,
+        embeddings=Embeddings(models, options.example_embeddings) if options.example_embeddings else None,
         tools=read_tools(Path(options.tools)) if options.tools else (),
     )

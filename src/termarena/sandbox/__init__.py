@@ -17,9 +17,10 @@ from termarena.sandbox.contract import (
     TreeReport,
     Usage,
 )
-from termarena.sandbox.spec import Feature, Limits, Network, NetworkMode, Root, SandboxSpec
+from termarena.sandbox.spec import MODEL_URL, Feature, Limits, Mount, Network, NetworkMode, Root, SandboxSpec
 
 __all__ = [
+    "MODEL_URL",
     "Capabilities",
     "Change",
     "Driver",
@@ -27,6 +28,7 @@ __all__ = [
     "Feature",
     "FileChanges",
     "Limits",
+    "Mount",
     "Network",
     "NetworkMode",
     "Prepared",

@@ -183,6 +183,8 @@ class Prepared:
     """The engine's own name for the image, where there is one."""
     was_cached: bool = True
     """Whether it was there before."""
+    substitutes: tuple[str, ...] = ()
+    """The names of images for which this site has set another one: results are not comparable with the original's."""
 
 
 @runtime_checkable

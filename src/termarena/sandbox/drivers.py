@@ -43,7 +43,7 @@ def open_driver(
         stage_below(home)
     # Each is imported when it is used: a machine without an engine never loads the client for one.
     if name == "namespace":
-        made: Driver = import_module("termarena.sandbox.namespace").NamespaceDriver(home=home)
+        made: Driver = import_module("termarena.sandbox.namespace").NamespaceDriver(home=home, on_log=on_log)
     elif name == "docker":
         made = import_module("termarena.sandbox.docker").DockerDriver(home=home, run_id=run_id, on_log=on_log)
     else:
@@ -55,8 +55,8 @@ def choose_driver(name: str, environment: Environment, *, home: Path) -> Choice:
     """The driver of this name; for `auto` the first that can make the environment here, found by trying.
 
     A task with a bare recipe runs on the embedded sandbox if that works here and the tools are installed; everything
-    else takes a container engine that answers. Raises `NotFound` for a name that is none, `CapabilityMissing`, with
-    what to do, when no driver can.
+    else takes a container engine that answers, and without one an image of one service runs embedded too. Raises
+    `NotFound` for a name that is none, `CapabilityMissing`, with what to do, when no driver can.
     """
     if name != AUTO:
         if name not in DRIVERS:
@@ -68,7 +68,10 @@ def choose_driver(name: str, environment: Environment, *, home: Path) -> Choice:
     if not has_image(environment):
         hint = "see what the embedded sandbox needs: termarena doctor"
         raise CapabilityMissing("a plain root file system", driver="namespace", why=problem, hint=hint)
-    if (silence := _engine_problem()) is not None:
+    silence = _engine_problem()
+    if silence is not None and environment.bare is None and not environment.compose and _kernel_problem(home) is None:
+        return Choice("namespace", "no container engine answers, and the embedded sandbox gets images by itself")
+    if silence is not None:
         hint = f"start a Docker or Podman engine (termarena doctor --docker); without one: {problem}"
         raise CapabilityMissing("an image", driver="docker", why=silence, hint=hint)
     return Choice("docker", problem)

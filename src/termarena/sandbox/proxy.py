@@ -1,7 +1,8 @@
 """The way out of a sandbox: an HTTP proxy in the harness that accepts on a socket of the sandbox's loopback.
 
 The sandbox has no route of its own. `allowlist` and `model_only` permit the named hosts only; `public` permits
-everything but addresses that would reach this machine itself or its cloud's metadata service.
+everything but addresses that would reach this machine itself or its cloud's metadata service. What is asked of the
+listener itself, and not of a host through it, goes to the network's gateway, where there is one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+
+from termarena.sandbox.spec import PROXY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -98,7 +101,10 @@ class Proxy:
     async def _answer(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line, _, headers = head.partition(b"\r\n")
         method, target, version = line.split(b" ", 2)
-        if method == b"CONNECT":
+        if target.startswith(b"/") and self.network.gateway is not None:
+            upstream = await _open(*_split_address(self.network.gateway, 80))
+            upstream.writer.write(head)
+        elif method == b"CONNECT":
             host, port = _split_address(target.decode("ascii"), 443)
             upstream = await self._connect(host, port)
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -114,6 +120,10 @@ class Proxy:
 
     async def _connect(self, host: str, port: int) -> _Stream:
         """Connect to the very address that was judged; raises `RefusedError`."""
+        gateway = self.network.gateway
+        if gateway is not None and port == PROXY_PORT and host in ("127.0.0.1", "localhost"):
+            # Some clients ask a proxy even for what lies on loopback, whatever no_proxy says.
+            return await _open(*_split_address(gateway, 80))
         if self.network.mode != "public" and not is_allowed(host, port, self.network.allowed_hosts):
             self.refused.append(f"{host}:{port}")
             raise RefusedError(403, f"{host}:{port} is not among this sandbox's allowed hosts")
@@ -129,9 +139,8 @@ class Proxy:
                 self.refused.append(f"{host}:{port}")
                 raise RefusedError(403, f"{host} is an address of the host machine or link-local")
         for address in addresses:
-            with contextlib.suppress(OSError, TimeoutError):
-                opening = asyncio.open_connection(address, port)
-                return _Stream(*await asyncio.wait_for(opening, CONNECT_TIMEOUT_S))
+            with contextlib.suppress(RefusedError):
+                return await _open(address, port)
         raise RefusedError(502, f"{host}:{port} does not answer")
 
 
@@ -139,6 +148,14 @@ class _Stream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+
+
+async def _open(address: str, port: int) -> _Stream:
+    """Raises `RefusedError`."""
+    try:
+        return _Stream(*await asyncio.wait_for(asyncio.open_connection(address, port), CONNECT_TIMEOUT_S))
+    except (OSError, TimeoutError) as error:
+        raise RefusedError(502, f"{address}:{port} does not answer") from error
 
 
 def is_allowed(host: str, port: int, allowed: tuple[str, ...]) -> bool:

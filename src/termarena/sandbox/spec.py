@@ -8,11 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Feature", "Limits", "Network", "NetworkMode", "Root", "SandboxSpec"]
+__all__ = ["MODEL_URL", "PROXY_PORT", "Feature", "Limits", "Mount", "Network", "NetworkMode", "Root", "SandboxSpec"]
 
 NetworkMode = Literal["none", "allowlist", "model_only", "public"]
 
 GIB = 1 << 30
+PROXY_PORT = 3128
+MODEL_URL = f"http://127.0.0.1:{PROXY_PORT}"
+"""Where a sandbox finds its gateway."""
 
 
 class Feature(StrEnum):
@@ -28,6 +31,7 @@ class Feature(StrEnum):
     WRITABLE_SYSTEM = "a root file system that is writable everywhere"
     SERVICES = "several services"
     BUILD = "building a Dockerfile"
+    HOST_ROOT = "this machine's own files as its root"
 
 
 class _Frozen(BaseModel):
@@ -40,7 +44,7 @@ class Root(_Frozen):
     kind: Literal["host", "folder", "archive", "image", "dockerfile", "compose"] = "host"
     """`host`: this machine's `/usr`, a synthesised `/etc` and nothing else of it; never for ranked runs.
 
-    `image`, `dockerfile` and `compose` are for drivers with a container engine.
+    `compose` is for drivers with a container engine.
     """
     path: Path | None = None
     """The folder, the tar archive, the build context with the Dockerfile, or the compose file."""
@@ -82,12 +86,37 @@ class Network(_Frozen):
     mode: NetworkMode = "none"
     allowed_hosts: tuple[str, ...] = ()
     """`allowlist` and `model_only`: `name`, `name:port` or `*.name`. Anything else is refused."""
+    gateway: str | None = None
+    """`host:port` of a server of this machine that the sandbox finds at its own `MODEL_URL`; not for `none`."""
 
     @model_validator(mode="after")
     def _hosts_belong_to_mode(self) -> Self:
         if self.allowed_hosts and self.mode in ("none", "public"):
             raise ValueError(f"network {self.mode} takes no allowed_hosts")
+        if self.gateway is not None and self.mode == "none":
+            raise ValueError("network none takes no gateway; model_only does")
         return self
+
+    def with_gateway(self, address: str) -> Network:
+        """The same and this server; without any network it is the only thing that is reached."""
+        mode: NetworkMode = "model_only" if self.mode == "none" else self.mode
+        return Network(mode=mode, allowed_hosts=self.allowed_hosts, gateway=address)
+
+    def without_gateway(self) -> Network:
+        """What is left without it: `none` where it was the only thing that was reached."""
+        if self.gateway is None:
+            return self
+        is_alone = self.mode == "model_only" and not self.allowed_hosts
+        return Network(mode="none" if is_alone else self.mode, allowed_hosts=self.allowed_hosts)
+
+
+class Mount(_Frozen):
+    """A folder of this machine that a sandbox sees, shares with others, and cannot change."""
+
+    source: Path
+    """Everything below it is readable in the sandbox, whoever owns it."""
+    target: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._-]*)+$")]
+    """Made where it is missing; what lies there is hidden."""
 
 
 class SandboxSpec(_Frozen):
@@ -103,6 +132,8 @@ class SandboxSpec(_Frozen):
     hostname: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$")] = "sandbox"
     user: str = "root"
     """`name`, `uid`, `name:group` or `uid:gid` of the sandbox."""
+    mounts: tuple[Mount, ...] = ()
+    """Not part of the files: neither a snapshot nor a diff has them."""
     runs_entrypoint: bool = False
     """Images: whether the image's own ENTRYPOINT begins the sandbox, as with `docker run IMAGE sleep infinity`; it may
     start services. A fork never runs it again."""

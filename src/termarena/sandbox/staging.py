@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from termarena.core.errors import BuildTimeout, CapabilityMissing
 from termarena.sandbox.bare import bare_spec, filled_in, prepare_bare
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Driver, Sandbox
     from termarena.tasks.model import Environment, Healthcheck
 
-__all__ = ["Stage", "StartState"]
+__all__ = ["Stage", "StartState", "StartStates"]
 
 MIB: Final = 1 << 20
 KEPT_ALIVE: Final = 32
@@ -51,6 +51,8 @@ class StartState:
     what: SandboxSpec | Snapshot
     spec: SandboxSpec
     """With the limits, network, variables and working folder of the task."""
+    substitutes: tuple[str, ...] = ()
+    """The names of images for which this site has set another one: not comparable with the original."""
     healthcheck: Healthcheck | None = None
     _driver: Driver = field(kw_only=True, repr=False)
 
@@ -69,6 +71,16 @@ class StartState:
             if self.healthcheck is not None:
                 await until_healthy(box, self.healthcheck)
             yield box
+
+
+class StartStates(Protocol):
+    """Where trials get their start states from."""
+
+    async def prepare(self, environment: Environment, *, folder: Path, task: str) -> StartState:
+        """See `Stage.prepare`."""
+
+    async def aclose(self) -> None:
+        """Give back what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +155,7 @@ class Stage:
             was_cached=made.prepared.was_cached if is_first else True,
             what=made.snapshot or spec,
             spec=spec,
+            substitutes=made.prepared.substitutes,
             healthcheck=environment.healthcheck,
             _driver=self._driver,
         )
@@ -170,7 +183,7 @@ class Stage:
 
     async def _spec(self, environment: Environment) -> SandboxSpec:
         features = (await asyncio.to_thread(self._driver.capabilities)).features
-        if Feature.BUILD not in features:
+        if Feature.HOST_ROOT in features and (environment.bare is not None or not has_image(environment)):
             return bare_spec(environment, variables=self._variables)
         if not has_image(environment):
             why = "the task names no image, no Dockerfile and no compose file"

@@ -175,7 +175,8 @@ def _known_keys() -> tuple[tuple[str, re.Pattern[str]], ...]:
     except ImportError as error:
         raise MissingExtra("detect-secrets", extra="forge", purpose="screening recordings") from error
     found = []
-    for name, plugin in sorted(get_mapping_from_secret_type_to_class().items()):
+    plugins: dict[str, type] = get_mapping_from_secret_type_to_class()
+    for name, plugin in sorted(plugins.items(), key=lambda pair: pair[0]):
         if name not in _LOOSE_KEYS:
             found += [(name, pattern) for pattern in getattr(plugin, "denylist", ())]
     return tuple(found)

@@ -41,6 +41,8 @@ FETCHED: Final = _names("curl jq wget")
 """Programs among the others that many images lack, so that installing one is ordinary."""
 OURS: Final = _names("sh rm mkdir chmod chown")
 """What laying the tests takes."""
+BEHIND_SH: Final = _names("sh bash dash ash busybox")
+"""What `sh` leads to."""
 MULTICALL: Final = _names("busybox toybox coreutils")
 AWKS: Final = _names("awk gawk mawk nawk original-awk busybox")
 SCRIPTS: Final = _names("pytest py.test pip pip3")
@@ -84,9 +86,15 @@ def _is_tool(name: str) -> bool:
     return bool(_PYTHON.fullmatch(name)) or name in SHELLS | COREUTILS | READERS | RUNNERS
 
 
-def _is_used(scene: Scene, name: str) -> bool:
+def _is_used(scene: Scene, name: str, change: Change | None = None) -> bool:
+    """Whether the tests run a program of this name; one that was there before (`change`) also by another name, which
+    leads to it: `sh` to `dash`, `awk` to `mawk`."""
     if name in OURS or name in scene.words:
         return True
+    if change is not None and change.change != "added":
+        family = next((one for one in (BEHIND_SH, AWKS) if name in one), frozenset())
+        if any(kin in OURS or kin in scene.words for kin in family):
+            return True
     return bool(_PYTHON.fullmatch(name)) and scene.uses_python
 
 
@@ -102,7 +110,7 @@ def _setuid(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
 
 
 def _tool(scene: Scene, change: Change, name: str) -> Iterator[IntegrityFinding]:
-    used = "the tests run it" if _is_used(scene, name) else "the tests do not name it"
+    used = "the tests run it" if _is_used(scene, name, change) else "the tests do not name it"
     if change.change == "removed" or _lost_its_bits(change):
         what = "removed" if change.change == "removed" else "made unusable"
         yield REMOVED.found(change.path, f"{name} was {what}; {used}", _if_used(scene, change, name, "critical"))
@@ -118,7 +126,7 @@ def _lost_its_bits(change: Change) -> bool:
 
 def _if_used(scene: Scene, change: Change, name: str, severity: Severity) -> Severity:
     weighed = scene.weighed(change, severity)
-    return weighed if weighed != "critical" or _is_used(scene, name) else "warning"
+    return weighed if weighed != "critical" or _is_used(scene, name, change) else "warning"
 
 
 def _nature(scene: Scene, change: Change, name: str, depth: int = 0) -> tuple[str, Severity]:

@@ -15,7 +15,7 @@ from termarena.sandbox.spec import Feature
 
 if TYPE_CHECKING:
     from termarena.sandbox.docker.address import Address
-    from termarena.sandbox.spec import NetworkMode
+    from termarena.sandbox.spec import NetworkMode, SandboxSpec
 
 __all__ = ["NO_PROXY", "Abilities", "find"]
 
@@ -54,9 +54,19 @@ class Abilities:
         if mode in ("allowlist", "model_only") and not self.is_local:
             raise CapabilityMissing(f"network {mode}", driver="docker", why=NO_PROXY)
 
+    def check_reach(self, spec: SandboxSpec) -> None:
+        """Raise `CapabilityMissing` for a gateway or a folder of this machine on an engine elsewhere."""
+        if self.is_local:
+            return
+        if spec.network.gateway is not None:
+            raise CapabilityMissing("the model broker", driver="docker", why=NO_PROXY)
+        if spec.mounts:
+            why = "its containers see no folder of this machine; run the harness on the engine's machine as root"
+            raise CapabilityMissing("a folder of this machine", driver="docker", why=why)
+
     def declare(self) -> Capabilities:
         """For people and for checks."""
-        missing: dict[Feature, str] = {}
+        missing: dict[Feature, str] = {Feature.HOST_ROOT: "a container has an image"}
         for feature, key in (
             (Feature.CPU_LIMIT, "CpuCfsQuota"),
             (Feature.MEMORY_LIMIT, "MemoryLimit"),

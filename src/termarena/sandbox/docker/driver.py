@@ -30,7 +30,7 @@ from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
 from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, SavedSnapshot, load_snapshot, restore
 from termarena.sandbox.docker.sweeping import containers_with, remove_all_with
 from termarena.sandbox.proxy import Proxy
-from termarena.sandbox.spec import Root, SandboxSpec
+from termarena.sandbox.spec import PROXY_PORT, Root, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import default_home
 
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from termarena.sandbox.docker.images import Image
-    from termarena.sandbox.spec import Limits
+    from termarena.sandbox.spec import Limits, Mount
 
 __all__ = ["DockerDriver"]
 
-PROXY_PORT: Final = 3128
 OWN_PROCESSES: Final = 2
 """The init and the keeper, which do not count against a task's limit."""
 SHM_BYTES: Final = 64 << 20
@@ -163,6 +162,10 @@ class DockerDriver:
         for feature in sorted(spec.requires - declared.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=declared.missing[feature])
         self._found.check_network(spec.network.mode)
+        self._found.check_reach(spec)
+        if spec.mounts and spec.root.kind == "compose":
+            why = "the services of a compose file are as the file says"
+            raise CapabilityMissing("a folder of this machine", driver=self.name, why=why)
         if spec.root.kind != "host":
             return spec.root
         if self._default_root is None:
@@ -314,6 +317,8 @@ class DockerDriver:
             "HostConfig": host_config(spec.limits, network=self._found.network_of(spec.network.mode)),
             **_first_process(spec),
         }
+        if spec.mounts:
+            wanted["HostConfig"]["Mounts"] = [_bound(mount) for mount in spec.mounts]
         if self._found.has_disk_limit:
             wanted["HostConfig"]["StorageOpt"] = {"size": str(spec.limits.disk_bytes)}
         query = {"name": origin.labels[labels.SANDBOX]}
@@ -350,6 +355,10 @@ class DockerDriver:
         async with Proxy(spec.network).serve(local.listen(PROXY_PORT)):
             box.add_environment(Proxy.environment(PROXY_PORT))
             yield
+
+
+def _bound(mount: Mount) -> dict[str, Any]:
+    return {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": True}
 
 
 def _first_process(spec: SandboxSpec) -> dict[str, Any]:

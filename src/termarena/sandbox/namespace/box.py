@@ -32,7 +32,7 @@ from termarena.sandbox.namespace.files import Files
 from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from termarena.sandbox.contract import ExecResult
@@ -65,6 +65,7 @@ class NamespaceSandbox:
         self._is_frozen = False
         self._is_stopped = False
         self._used = Usage()
+        self.made_for_mounts: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -103,6 +104,7 @@ class NamespaceSandbox:
             await asyncio.wait({ended})
         if self._ready.done():
             message = self._ready.result()
+            self.made_for_mounts = tuple(message.get("made", ()))
             if self._held.cgroup is not None and not message.get("is_born"):
                 self._held.cgroup.forget_born()
             return message
@@ -146,6 +148,20 @@ class NamespaceSandbox:
         command = self._commands.command(argv, user=user, cwd=cwd, env=env)
         kept = Keep(max_output_bytes, tail_bytes)
         return await self._commands.run(command, stdin=stdin, timeout_s=timeout_s, kept=kept)
+
+    async def exec_told(
+        self,
+        argv: Sequence[str],
+        on_chunk: Callable[[bytes], None],
+        *,
+        user: str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> ExecResult:
+        """As `exec` without a time limit, its output told while it comes and not kept; no USER, LOGNAME and LANG."""
+        command = self._commands.command(argv, user=user, cwd=cwd, env=env)
+        command.request["is_login"] = False
+        return await self._commands.run(command, stdin=b"", timeout_s=None, kept=Keep(0, 0, on_chunk))
 
     async def open_pty(
         self,
@@ -293,6 +309,13 @@ class NamespaceSandbox:
         now = (await self._files.job("diff"))["entries"]
         before = () if since is None else since.entries or ()
         return changes_between(before, now)
+
+    async def layer_job(self, job: str, name: str, fd: int | None = None, **more: object) -> dict[str, Any]:
+        """Work on a layer of the folder that was lent, or on a path of the image; `fd` is its stream.
+
+        Raises `SandboxFileError`.
+        """
+        return await self._files.job(job, () if fd is None else (fd,), **{"name": name, "path": name, **more})
 
     # The network and the end.
 

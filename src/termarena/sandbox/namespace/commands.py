@@ -45,6 +45,8 @@ class Keep(NamedTuple):
 
     first_bytes: int
     tail_bytes: int
+    on_chunk: Callable[[bytes], None] | None = None
+    """Gets everything as it comes, of both streams."""
 
 
 class Command(NamedTuple):
@@ -91,6 +93,7 @@ class Commands:
             "env": {**self._env, **(env or {})},
             "grace_s": GRACE_S,
             "timeout_s": None,
+            "is_login": True,
         }
         return Command(number, request, cwd or words[0])
 
@@ -117,7 +120,9 @@ class Commands:
         except BaseException:
             pipes.abandon()
             raise
-        out, err, feeder = pipes.attend(stdin, keep_bytes=kept.first_bytes, tail_bytes=kept.tail_bytes)
+        out, err, feeder = pipes.attend(
+            stdin, keep_bytes=kept.first_bytes, tail_bytes=kept.tail_bytes, on_chunk=kept.on_chunk
+        )
         try:
             answer = (await self.result(command.number, future, timeout_s=timeout_s)).message
             raise_refusal(answer, "exec", command.place)

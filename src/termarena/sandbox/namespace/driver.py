@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
-import secrets
 import signal
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from termarena.core.errors import CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
+from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxStartError
 from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
@@ -19,34 +17,47 @@ from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
 from termarena.sandbox.namespace.commands import ROOT_NAMES
 from termarena.sandbox.namespace.holdings import Holdings
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
+from termarena.sandbox.namespace.imageroots import ImageRoots
 from termarena.sandbox.namespace.launcher import Launched, Launcher
+from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
-from termarena.sandbox.namespace.snapshots import NamespaceSnapshot, load_snapshot
+from termarena.sandbox.namespace.snapshots import load_snapshot
+from termarena.sandbox.namespace.worker import Disk, LayerWorker
 from termarena.sandbox.proxy import Proxy
-from termarena.sandbox.spec import Feature, Limits, SandboxSpec
+from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 __all__ = ["NamespaceDriver"]
 
 START_TIMEOUT_S: Final = 60.0
 """A restored snapshot of gigabytes takes its time; a plain start takes milliseconds."""
-PROXY_PORT: Final = 3128
-SHM_BYTES: Final = 64 << 20
+IMAGE_KINDS: Final = ("image", "dockerfile")
 
 
 class NamespaceDriver:
     """See `termarena.sandbox.contract.Driver`."""
 
-    def __init__(self, *, home: Path | None = None, allow_cgroups: bool = True, allow_ranges: bool = True) -> None:
-        """`home` holds traces and root file systems; the two switches exist to see what happens without."""
+    def __init__(
+        self,
+        *,
+        home: Path | None = None,
+        allow_cgroups: bool = True,
+        allow_ranges: bool = True,
+        on_log: Callable[[str], None] | None = None,
+    ) -> None:
+        """`home` holds traces, root file systems and images; the two switches exist to see what happens without.
+
+        `on_log` gets the lines of pulls and builds.
+        """
         self._home = home or default_home()
         self._store = RootStore(self._home)
         self._launcher = Launcher()
+        self._images = ImageRoots(self, self._home, on_log=on_log)
         self._allow_cgroups = allow_cgroups
         self._allow_ranges = allow_ranges
         self._cgroups: CgroupHost | None = None
@@ -68,6 +79,7 @@ class NamespaceDriver:
 
     async def aclose(self) -> None:
         """End the fork server and every sandbox that is still alive."""
+        self._images.close()
         await asyncio.to_thread(self._launcher.close)
         self._store.close()
         self._is_prepared = False
@@ -92,7 +104,6 @@ class NamespaceDriver:
         cgroups, ids = self._find()
         missing: dict[Feature, str] = {
             Feature.SERVICES: "it has one service; use --driver docker",
-            Feature.BUILD: "it builds no images; use --driver docker, or give a root file system",
         }
         notes = []
         if not ids.has_users:
@@ -118,9 +129,6 @@ class NamespaceDriver:
     def _check(self, spec: SandboxSpec) -> None:
         capabilities = self.capabilities()
         needed = {"dockerfile": Feature.BUILD, "compose": Feature.SERVICES}.get(spec.root.kind)
-        if spec.root.kind == "image":
-            why = "it pulls no images; use --driver docker, or give a root file system or what `docker save` wrote"
-            raise CapabilityMissing(f"the image {spec.root.image}", driver=self.name, why=why)
         for feature in sorted((spec.requires | {needed} if needed else spec.requires) - capabilities.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
         if Feature.WRITABLE_SYSTEM in spec.requires and spec.root.kind == "host" and self._find()[1].kind != "shifted":
@@ -132,6 +140,8 @@ class NamespaceDriver:
     async def prepare(self, spec: SandboxSpec) -> Prepared:
         """See the contract."""
         self._check(spec)
+        if spec.root.kind in IMAGE_KINDS:
+            return (await self._images.prepare(spec)).prepared
         was_known = self._store.known(spec.root) is not None
         base = await self._prepare(spec)
         return Prepared(spec, base.digest, was_cached=was_known)
@@ -145,30 +155,87 @@ class NamespaceDriver:
     @asynccontextmanager
     async def _start(self, spec: SandboxSpec, snapshot: Snapshot | None) -> AsyncIterator[NamespaceSandbox]:
         self._check(spec)
-        base = await self._prepare(spec)
+        if spec.root.kind in IMAGE_KINDS:
+            await self._ready()
+            rooted = await self._images.prepare(spec)
+            spec, base = rooted.spec, rooted.base
+        else:
+            base = await self._prepare(spec)
         box = await self._make(spec, base, snapshot)
         try:
             async with self._networked(box, spec):
+                if spec.runs_entrypoint and snapshot is None:
+                    await self._images.begin(box, spec)
                 yield box
         finally:
             await asyncio.shield(box.stop())
 
     async def _prepare(self, spec: SandboxSpec) -> Base:
         """The fork server running, the dead swept, the root file system ready; `SandboxStartError` or `ImageError`."""
-        try:
+        await self._ready()
+        known = self._store.known(spec.root)
+        if known is not None:
+            return known
+        with self._using_home():
+            return await asyncio.to_thread(self._store.prepare, spec.root)
+
+    async def _ready(self) -> None:
+        """The fork server running, the dead swept; raises `SandboxStartError`."""
+        with self._using_home():
             if not self._is_prepared:
                 await asyncio.to_thread(self.sweep)
                 self._is_prepared = True
             self._launcher.ensure()
-            known = self._store.known(spec.root)
-            return known if known is not None else await asyncio.to_thread(self._store.prepare, spec.root)
+
+    @contextlib.contextmanager
+    def _using_home(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             hint = "set TERMARENA_HOME to a folder that is writable and has room"
             raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
 
-    async def _make(self, spec: SandboxSpec, base: Base, snapshot: Snapshot | None) -> NamespaceSandbox:
+    @property
+    def roots(self) -> RootStore:
+        """The root file systems that its sandboxes lie on."""
+        return self._store
+
+    @property
+    def ids(self) -> IdMap:
+        """Which ids of the host stand behind the users of its sandboxes."""
+        return self._find()[1]
+
+    @asynccontextmanager
+    async def worker(self, folder: Path) -> AsyncIterator[LayerWorker]:
+        """A process with the ids of sandboxes that unpacks, packs and removes layers of images below `folder`."""
+        await self._ready()
+        base = await asyncio.to_thread(self._store.empty)
+        box = await self._make(SandboxSpec(), base, None, disk=Disk(folder))
+        try:
+            yield LayerWorker(box)
+        finally:
+            await asyncio.shield(box.stop())
+
+    @asynccontextmanager
+    async def start_on(self, spec: SandboxSpec, base: Base, disk: Disk | None) -> AsyncIterator[NamespaceSandbox]:
+        """A sandbox above `base`, for the steps of a build; its changes are kept on the disk that is lent to it."""
+        await self._ready()
+        box = await self._make(spec, base, None, disk=disk)
+        try:
+            async with self._networked(box, spec):
+                yield box
+        finally:
+            await asyncio.shield(box.stop())
+
+    async def _make(
+        self, spec: SandboxSpec, base: Base, snapshot: Snapshot | None, *, disk: Disk | None = None
+    ) -> NamespaceSandbox:
         """A ready sandbox, or nothing left of it."""
-        plan = _Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1])
+        plan = Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1])
+        if disk is not None:
+            plan.message["disk"] = {"path": str(disk.folder), "holds_changes": disk.holds_changes}
+            plan.message["step_mounts"] = [mount.as_plan() for mount in disk.mounts]
+            plan.message["fakes_owners"] = disk.holds_changes and not plan.ids.has_users
         try:
             if snapshot is not None:
                 await plan.fork(snapshot)
@@ -192,7 +259,7 @@ class NamespaceDriver:
             )
         return box
 
-    async def _launch(self, plan: _Plan) -> tuple[Holdings, Launched]:
+    async def _launch(self, plan: Plan) -> tuple[Holdings, Launched]:
         trace = None
         try:
             # The trace comes first: a kill between the two must not leave cgroups that nobody knows of.
@@ -220,7 +287,7 @@ class NamespaceDriver:
         )
         return held, launched
 
-    async def _ask_for(self, plan: _Plan) -> Launched:
+    async def _ask_for(self, plan: Plan) -> Launched:
         """Ask the fork server in a thread; a cancelled wait takes what comes of it down again."""
         asking = asyncio.get_running_loop().run_in_executor(None, self._launcher.launch, plan.message, tuple(plan.fds))
         try:
@@ -250,102 +317,3 @@ def _discard(asking: asyncio.Future[Launched]) -> None:
         signal.pidfd_send_signal(launched.pidfd, signal.SIGKILL)
     launched.control.close()
     os.close(launched.pidfd)
-
-
-class _Plan:
-    """What the fork server is asked for, and the descriptors that go with it."""
-
-    def __init__(self, spec: SandboxSpec, base: Base, *, cgroups: CgroupHost, ids: IdMap) -> None:
-        self.sandbox_id = f"ta-{secrets.token_hex(6)}"
-        self.spec = spec
-        self.base = base
-        self.ids = ids
-        self.fds: list[int] = []
-        self.cgroup = cgroups.plan(f"termarena-{self.sandbox_id}")
-        self._own_fds: list[int] = []
-        limits = spec.limits
-        has_memory_group = cgroups.has("memory")
-        # Files are kept in memory and charged to the writer: a full disk must be met before the memory limit kills.
-        disk = min(limits.disk_bytes, limits.memory_bytes * 3 // 4) if has_memory_group else limits.disk_bytes
-        self.message: dict[str, Any] = {
-            "volumes": [
-                {"at": volume.at, "lowers": [{"path": str(path)} for path in volume.lowers], "layers": 0}
-                for volume in base.volumes
-            ],
-            "disk_bytes": disk,
-            "inodes": max(10_000, min(2_000_000, disk // 1024)),
-            "shm_bytes": min(SHM_BYTES, disk),
-            "hostname": spec.hostname,
-            "workdir": spec.workdir,
-            "ids": ids.as_plan(),
-            "cgroup_fds": [],
-            "born_fds": [],
-            "freezer_fds": [],
-            "rlimits": _rlimits(limits, cgroups),
-            "watch_bytes": None if has_memory_group else limits.memory_bytes,
-            "wall_s": limits.wall_s,
-        }
-
-    @property
-    def cgroup_folders(self) -> tuple[Path, ...]:
-        """What to remove when the sandbox has ended."""
-        return () if self.cgroup is None else self.cgroup.every_folder
-
-    def add_fd(self, fd: int) -> int:
-        """Send a descriptor along; its number in the message."""
-        self.fds.append(fd)
-        return len(self.fds) - 1
-
-    def open_cgroup(self) -> None:
-        """Make the sandbox's cgroups and send the ways into them along."""
-        if self.cgroup is None:
-            return
-        self.cgroup.make(self.spec.limits, owner=self.ids.root if os.geteuid() == 0 else None)
-        for name, opened in (
-            ("cgroup_fds", self.cgroup.open_procs()),
-            ("born_fds", self.cgroup.open_born()),
-            ("freezer_fds", self.cgroup.open_freezer()),
-        ):
-            self._own_fds += opened
-            self.message[name] = [self.add_fd(fd) for fd in opened]
-
-    async def fork(self, snapshot: Snapshot) -> None:
-        """Begin from a snapshot's layers; raises `ImageError` when they belong on another base."""
-        if not isinstance(snapshot, NamespaceSnapshot):
-            raise ImageError("snapshot", "was not made by the namespace driver")
-        if snapshot.base_digest != self.base.digest:
-            raise ImageError(
-                f"snapshot of {snapshot.taken_in}",
-                "was taken on another root file system than the one here now",
-                hint="start it on the machine and image it was taken on",
-            )
-        shared = await snapshot.share()
-        for volume, trees in zip(self.message["volumes"], shared, strict=bool(shared)):
-            self._own_fds += trees
-            layers = [{"fd": self.add_fd(fd)} for fd in reversed(trees)]
-            volume["lowers"] = layers + volume["lowers"]
-            volume["layers"] = len(layers)
-        if shared:
-            return
-        archive = await snapshot.archive()
-        # A second open file: forks that read at the same time must not share a position.
-        fd = os.open(f"/proc/self/fd/{archive.file.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
-        self._own_fds.append(fd)
-        self.message.update(restore_fd=self.add_fd(fd), restore_offset=archive.offset, restore_layers=archive.layers)
-
-    def close(self) -> None:
-        """Close the descriptors that were opened for sending."""
-        for fd in self._own_fds:
-            os.close(fd)
-        self._own_fds.clear()
-
-
-def _rlimits(limits: Limits, cgroups: CgroupHost) -> list[tuple[int, int]]:
-    """Limits per process or user, where no cgroup has them."""
-    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 2 * limits.disk_bytes)]
-    if not cgroups.has("memory"):
-        # Only a bound on how far one process can outrun the watch; a tight one would break programs that reserve much.
-        found.append((resource.RLIMIT_DATA, limits.memory_bytes * 4 + (1 << 30)))
-    if not cgroups.has("pids"):
-        found.append((resource.RLIMIT_NPROC, limits.pids))
-    return found

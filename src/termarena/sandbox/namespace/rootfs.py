@@ -99,6 +99,16 @@ class RootStore:
     def _fallback(self) -> Path:
         return build_once(self._folder / f"fallback-1-{os.geteuid()}", _build_fallback)
 
+    def empty(self) -> Base:
+        """A root file system without a program, for work on files only."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return Base((BaseVolume("", (self._fallback(),)),), "empty")
+
+    def over(self, lowers: tuple[Path, ...], digest: str) -> Base:
+        """The root file system of an image from the folders of its layers, uppermost first."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return Base((BaseVolume("", (*lowers, self._fallback())),), digest)
+
     def _from_folder(self, path: Path) -> Base:
         if not path.is_dir():
             raise ImageError(str(path), "is not a folder", hint='use kind="archive" for a tar archive')

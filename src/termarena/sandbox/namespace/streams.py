@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from termarena.sandbox.kept import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Collector", "Feeder", "Pipes"]
 
@@ -21,8 +24,11 @@ class Collector:
     the daemon at its next word.
     """
 
-    def __init__(self, fd: int, *, keep_bytes: int, tail_bytes: int = 0) -> None:
-        """Takes over the reading end."""
+    def __init__(
+        self, fd: int, *, keep_bytes: int, tail_bytes: int = 0, on_chunk: Callable[[bytes], None] | None = None
+    ) -> None:
+        """Takes over the reading end; `on_chunk` gets everything as it comes."""
+        self._on_chunk = on_chunk
         os.set_blocking(fd, False)
         self.is_open = True
         self.kept = Kept(keep_bytes, tail_bytes)
@@ -42,6 +48,8 @@ class Collector:
             self.close()
             return False
         self.kept.take(chunk)
+        if self._on_chunk is not None:
+            self._on_chunk(chunk)
         return True
 
     def finish(self) -> Kept:
@@ -114,11 +122,19 @@ class Pipes:
                 os.close(fd)
 
     def attend(
-        self, stdin: bytes, *, keep_bytes: int, tail_bytes: int = 0
+        self,
+        stdin: bytes,
+        *,
+        keep_bytes: int,
+        tail_bytes: int = 0,
+        on_chunk: Callable[[bytes], None] | None = None,
     ) -> tuple[Collector, Collector, Feeder | None]:
         """Close the command's ends and serve ours."""
         for fd in self.inner:
             os.close(fd)
         feeder = Feeder(self._feed, stdin) if stdin else None
-        out, err = (Collector(fd, keep_bytes=keep_bytes, tail_bytes=tail_bytes) for fd in (self._out, self._err))
+        out, err = (
+            Collector(fd, keep_bytes=keep_bytes, tail_bytes=tail_bytes, on_chunk=on_chunk)
+            for fd in (self._out, self._err)
+        )
         return out, err, feeder

@@ -41,7 +41,7 @@ class Command:
         self.exec_id: int = request["id"]
         self.argv: list[str] = request["argv"]
         self.identity = files.find_user(request["user"])
-        self.env: dict[str, str] = {**self.identity.environment(), **request["env"]}
+        self.env: dict[str, str] = {**self.identity.environment(is_login=request["is_login"]), **request["env"]}
         self.cwd: str = request["cwd"] or self.identity.home
         self.timeout_s: float | None = request["timeout_s"]
         self.grace_s: float = request["grace_s"]

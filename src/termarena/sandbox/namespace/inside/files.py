@@ -37,8 +37,10 @@ class Identity:
         self.home = home
         self.groups = groups
 
-    def environment(self) -> dict[str, str]:
-        """What a login would set, and no more."""
+    def environment(self, *, is_login: bool = True) -> dict[str, str]:
+        """What a login would set, and no more; without one, what no program can do without."""
+        if not is_login:
+            return {"PATH": DEFAULT_PATH, "HOME": self.home}
         return {"PATH": DEFAULT_PATH, "HOME": self.home, "USER": self.name, "LOGNAME": self.name, "LANG": "C.UTF-8"}
 
     def assume(self) -> None:
@@ -63,7 +65,7 @@ def find_user(wanted: str) -> Identity:
         groups = [int(row[2]) for row in _table("/etc/group") if entry[0] in row[3].split(",")]
         found = Identity(int(entry[2]), int(entry[3]), name=entry[0], home=entry[5] or "/", groups=groups)
     if group:
-        found.gid = _group_number(group)
+        found.gid = find_group(group)
     if not _is_folder(found.home):
         found.home = "/"
     return found
@@ -81,7 +83,8 @@ def _is_folder(path: str) -> bool:
     return True
 
 
-def _group_number(group: str) -> int:
+def find_group(group: str) -> int:
+    """A group's number by its name or number; raises `LookupError`."""
     if group.isdecimal():
         return int(group)
     for row in _table("/etc/group"):
@@ -149,15 +152,15 @@ def _open_to_write(path: str, mode: int) -> int:
         return open_inside(path, flags | os.O_EXCL, mode=mode)
 
 
-def make_folder(path: str) -> None:
-    """Make the folder and those above it where missing."""
+def make_folder(path: str) -> list[str]:
+    """Make the folder and those above it where missing; those that were made, uppermost first."""
     if not path or path == "/":
-        return
+        return []
     try:
         os.close(open_inside(path, os.O_PATH | os.O_DIRECTORY))
     except FileNotFoundError:
         parent, name = os.path.split(path.rstrip("/"))
-        make_folder(parent)
+        made = make_folder(parent)
         fd = open_inside(parent or "/", os.O_PATH | os.O_DIRECTORY)
         try:
             os.mkdir(name, 0o755, dir_fd=fd)
@@ -165,3 +168,5 @@ def make_folder(path: str) -> None:
             raise FileNotFoundError(errno.ENOENT, "a link that leads nowhere", path) from None
         finally:
             os.close(fd)
+        return [*made, path]
+    return []

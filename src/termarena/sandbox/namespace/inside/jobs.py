@@ -10,7 +10,7 @@ import os
 import signal
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
-from . import changes, children, files, tar, unpack
+from . import changes, children, files, layers, tar, unpack
 
 if TYPE_CHECKING:
     from .mounts import Volume
@@ -81,4 +81,51 @@ def _diff(_: dict[str, Any], __: list[int], volumes: list[Volume]) -> dict[str, 
     return {"entries": changes.index(volumes)}
 
 
-JOBS: Final = {"get_tree": _get_tree, "put_tree": _put_tree, "snapshot": _snapshot, "diff": _diff}
+def _unpack_layer(request: dict[str, Any], fds: list[int], volumes: list[Volume]) -> dict[str, Any]:
+    return layers.unpack_layer(_disk(volumes), request["name"], _stream(fds[0], "rb"))
+
+
+def _pack_layer(request: dict[str, Any], fds: list[int], volumes: list[Volume]) -> dict[str, Any]:
+    return layers.pack_layer(_disk(volumes), request["name"], _stream(fds[0], "wb"))
+
+
+def _remove_below(request: dict[str, Any], _: list[int], volumes: list[Volume]) -> dict[str, Any]:
+    layers.remove(_disk(volumes), request["name"])
+    return {}
+
+
+def _look_at(request: dict[str, Any], _: list[int], __: list[Volume]) -> dict[str, Any]:
+    return layers.look_at(request["path"], request["owner"])
+
+
+def _place(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[str, Any]:
+    return layers.place(request, _stream(fds[0], "rb"))
+
+
+def _pack_path(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[str, Any]:
+    return layers.pack_path(request["path"], request["name"], _stream(fds[0], "wb"))
+
+
+def _list_folder(request: dict[str, Any], _: list[int], __: list[Volume]) -> dict[str, Any]:
+    return layers.list_folder(request["path"])
+
+
+def _disk(volumes: list[Volume]) -> int:
+    if volumes[0].disk_fd is None:
+        raise LookupError("no folder of the host was lent to this sandbox")
+    return volumes[0].disk_fd
+
+
+JOBS: Final = {
+    "get_tree": _get_tree,
+    "put_tree": _put_tree,
+    "snapshot": _snapshot,
+    "diff": _diff,
+    "unpack_layer": _unpack_layer,
+    "pack_layer": _pack_layer,
+    "remove_below": _remove_below,
+    "look_at": _look_at,
+    "place": _place,
+    "pack_path": _pack_path,
+    "list_folder": _list_folder,
+}

@@ -7,12 +7,13 @@ names there, so that no path of the host shows in the sandbox's mount table.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from typing import Any, Final
 
+from . import files, unpack
 from . import syscalls as sc
-from . import unpack
 
 STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
 DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
@@ -42,19 +43,22 @@ HIDDEN_SYS: Final = (
     "fs/bpf",
     "fs/selinux",
 )
+APT_SETTINGS: Final = "/dev/apt.conf"
+"""Where no user can be changed to, apt has to be told; a file beside the devices lands in no layer."""
 SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 
 
 class Volume:
     """One overlay of the sandbox: where it is mounted, its changes, and what lies below them."""
 
-    __slots__ = ("at", "base_fd", "layer_fds", "tree_fds", "upper_fd")
+    __slots__ = ("at", "base_fd", "disk_fd", "layer_fds", "tree_fds", "upper_fd")
 
     def __init__(self, at: str, *, upper_fd: int, base_fd: int, layer_fds: list[int], tree_fds: list[int]) -> None:
         """All are folders: the changes, what was there at the start, and the change layers it was forked from.
 
         `tree_fds` are detached mounts of the layers, lowest first, and of the changes, for a fork.
         """
+        self.disk_fd: int | None = None
         self.at = at
         self.upper_fd = upper_fd
         self.base_fd = base_fd
@@ -65,11 +69,17 @@ class Volume:
 def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd: int | None) -> list[Volume]:
     """Build the root that `plan` describes and move into it; `lowers` has one list per volume, uppermost first.
 
-    A lower is the descriptor of a detached mount, or a path of the host. `restore_fd` is a snapshot whose layers come
-    above them. Raises `OSError` of the step that failed, `ValueError` for a snapshot that cannot be read.
+    A lower is the descriptor of a detached mount, or a path of the host. Behind those of the volumes come the folders
+    that are mounted, one by one. `restore_fd` is a snapshot whose layers come above the lowers. Raises `OSError` of the
+    step that failed, `ValueError` for a snapshot that cannot be read.
     """
     sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     opened = [[_path_of(lower) for lower in group] for group in lowers]
+    disk = plan.get("disk")
+    lent = None if not disk else _path_of(disk["path"] if disk["fd"] is None else disk["fd"])
+    for mount in plan["step_mounts"]:
+        if mount["path"] is not None and mount["fd"] is None:
+            mount["fd"] = _detached(mount["path"], is_writable=mount["is_writable"])
     staging = next(path for path in STAGING_CANDIDATES if os.path.isdir(path))
     options = f"size={plan['disk_bytes']},nr_inodes={plan['inodes']},mode=755"
     sc.mount("none", staging, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
@@ -79,17 +89,59 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     layers = 0 if restore_fd is None else plan["restore_layers"]
     if restore_fd is not None:
         _restore(restore_fd, offset=plan["restore_offset"], layers=layers, volumes=len(ats))
+    if lent is not None:
+        _attach_disk(lent)
     volumes = []
     for index, at in enumerate(ats):
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
         own_layers = names[: layers + plan["volumes"][index]["layers"]]
-        volumes.append(_mount_volume(index, at, names, layers=own_layers))
+        place = "disk/" if disk and disk["holds_changes"] and index == 0 else ""
+        volumes.append(_mount_volume(index, at, names, layers=own_layers, place=place))
+    for mount, group in zip(plan["mounts"], opened[len(ats) :], strict=True):
+        _mount_folder(f"new{mount['at']}", group[0])
+    if disk:
+        volumes[0].disk_fd = os.open("disk", os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
+    if plan["fakes_owners"]:
+        _write(f"new{APT_SETTINGS}", b'APT::Sandbox::User "root";\n')
     os.chdir("new")
     sc.pivot_root(".", ".")
     sc.unmount(".")
     os.chdir("/")
     return volumes
+
+
+def _detached(path: str, *, is_writable: bool) -> int:
+    tree = sc.open_tree(path)
+    if not is_writable:
+        sc.set_mount_attributes(tree, sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
+    return tree
+
+
+def mount_more(mount: dict[str, Any]) -> list[str]:
+    """Mount a folder or file of the host, or memory, in the finished root; what had to be made for it."""
+    at = mount["at"]
+    if mount["is_file"]:
+        made = files.make_folder(os.path.dirname(at))
+        if not os.path.lexists(at):
+            _write(at, b"")
+            made.append(at)
+    else:
+        made = files.make_folder(at)
+    if mount["path"] is None:
+        options = f"size={mount['size_bytes']},mode=1777"
+        sc.mount("none", at, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
+    else:
+        sc.move_mount(mount["fd"], at)
+    return made
+
+
+def _write(path: str, content: bytes) -> None:
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
 
 
 def _path_of(lower: int | str) -> int | str:
@@ -111,9 +163,21 @@ def _attach(index: int, lowers: list[int | str]) -> list[str]:
     return names
 
 
-def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str]) -> Volume:
-    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes."""
-    upper, work, base = f"u{index}", f"w{index}", names[0]
+def _attach_disk(lent: int | str) -> None:
+    """Give the folder of the host that was lent a name in the staging folder."""
+    if isinstance(lent, int):
+        os.mkdir("disk")
+        sc.move_mount(lent, "disk")
+    else:
+        os.symlink(lent, "disk")
+
+
+def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str], place: str = "") -> Volume:
+    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes.
+
+    Its own changes are kept below `place`: in memory, or in the folder that was lent.
+    """
+    upper, work, base = (f"{place}fs", f"{place}work", names[0]) if place else (f"u{index}", f"w{index}", names[0])
     os.mkdir(upper)
     os.mkdir(work)
     if len(names) > 1:
@@ -164,6 +228,20 @@ def _folder(path: str) -> bool:
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o755)
     return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _mount_folder(target: str, source: int | str) -> None:
+    """Show a folder of the host, read-only. Raises `OSError` where a link or a file stands in its place."""
+    parts = target.split("/")
+    for depth in range(2, len(parts) + 1):
+        path = "/".join(parts[:depth])
+        if not _folder(path):
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
+    if isinstance(source, int):
+        sc.move_mount(source, target)
+        return
+    sc.mount(source, target, flags=sc.MS_BIND)
+    sc.mount(None, target, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
 
 
 def _mount_kernel_file_systems(root: str, *, shm_bytes: int) -> None:

@@ -44,11 +44,28 @@ _DENIED_AARCH64: Final = {
 }  # fmt: skip
 
 
+_FAKED_X86_64: Final = {
+    "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260, "setuid": 105, "setgid": 106, "setreuid": 113,
+    "setregid": 114, "setgroups": 116, "setresuid": 117, "setresgid": 119, "setfsuid": 122, "setfsgid": 123,
+    "capset": 126,
+}  # fmt: skip
+_FAKED_AARCH64: Final = {
+    "fchown": 55, "fchownat": 54, "setuid": 146, "setgid": 144, "setreuid": 145, "setregid": 143, "setgroups": 159,
+    "setresuid": 147, "setresgid": 149, "setfsuid": 151, "setfsgid": 152, "capset": 91,
+}  # fmt: skip
+
+
 class SyscallTable:
     """What the filter needs to know about one architecture."""
 
-    def __init__(self, *, audit_arch: int, denied: dict[str, int], checked: dict[str, int]) -> None:
-        """`checked` holds the numbers of calls whose arguments decide: clone, ioctl, socket, personality, prlimit64."""
+    def __init__(
+        self, *, audit_arch: int, denied: dict[str, int], checked: dict[str, int], faked: dict[str, int]
+    ) -> None:
+        """`checked` holds the numbers of calls whose arguments decide: clone, ioctl, socket, personality, prlimit64.
+
+        `faked` are those that change an owner or the user, and that a map of one id always refuses.
+        """
+        self.faked = faked
         self.audit_arch = audit_arch
         self.denied = denied
         self.checked = checked
@@ -59,11 +76,13 @@ TABLES: Final = {
         audit_arch=0xC000003E,
         denied=_DENIED_X86_64,
         checked={"clone": 56, "ioctl": 16, "socket": 41, "personality": 135, "prlimit64": 302, "setrlimit": 160},
+        faked=_FAKED_X86_64,
     ),
     "aarch64": SyscallTable(
         audit_arch=0xC00000B7,
         denied=_DENIED_AARCH64,
         checked={"clone": 220, "ioctl": 29, "socket": 198, "personality": 92, "prlimit64": 261, "setrlimit": 164},
+        faked=_FAKED_AARCH64,
     ),
 }
 
@@ -125,8 +144,12 @@ def _keep_marker() -> bytes:
     )
 
 
-def assemble(machine: str = MACHINE) -> bytes:
-    """The filter for `machine`; raises `LookupError` where there is no table for it."""
+def assemble(machine: str = MACHINE, *, fakes_owners: bool = False) -> bytes:
+    """The filter for `machine`; raises `LookupError` where there is no table for it.
+
+    `fakes_owners`: calls that change an owner or the user say that they did and do nothing, so that a package can be
+    installed where there is one id only.
+    """
     table = TABLES[machine]
     eperm, enosys = _errno(errno.EPERM), _errno(errno.ENOSYS)
     checked = table.checked
@@ -146,5 +169,7 @@ def assemble(machine: str = MACHINE) -> bytes:
         _only_for(checked["prlimit64"], _keep_marker()),
         _only_for(checked["setrlimit"], _refuse_values(0, (MARKER_RESOURCE,), eperm)),
     ]
+    faked = table.faked.values() if fakes_owners else ()
+    parts.extend(_only_for(number, _step(_RET, _errno(0))) for number in sorted(faked))
     parts.extend(_only_for(number, _step(_RET, eperm)) for number in sorted(table.denied.values()))
     return b"".join(parts) + _step(_RET, _ALLOW)

@@ -32,13 +32,21 @@ SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lowers: list[list[int | str]]) -> NoReturn:
     """Become process 1: wait for the ids, assemble, serve. Never returns to the fork server's code."""
     try:
-        _become_first(control, keep={*fds, *(lower for group in lowers for lower in group if isinstance(lower, int))})
+        lent = [] if plan["disk"] is None else [plan["disk"]["fd"], *(mount["fd"] for mount in plan["step_mounts"])]
+        _become_first(
+            control,
+            keep={
+                *fds,
+                *(fd for fd in lent if fd is not None),
+                *(lower for group in lowers for lower in group if isinstance(lower, int)),
+            },
+        )
         try:
             volumes = _assemble(plan, fds, lowers)
         except (OSError, ValueError, StopIteration) as error:
             wire.send(control, {"failed": str(error), "errno": getattr(error, "errno", None)})
             os._exit(1)
-        wire.send(control, {"ready": True, "is_born": bool(plan["born_fds"])})
+        wire.send(control, {"ready": True, "is_born": bool(plan["born_fds"]), "made": plan["made"]})
         Supervisor(plan, control, volumes=volumes, fds=fds).run()
     except BaseException:  # noqa: BLE001 - the top of a process: nothing above could handle it, and process 1 must end
         sys.excepthook(*sys.exc_info())
@@ -63,6 +71,7 @@ def _assemble(plan: dict[str, Any], fds: list[int], lowers: list[list[int | str]
     _raise_loopback()
     restore = plan.get("restore_fd")
     volumes = mounts.assemble(plan, lowers=lowers, restore_fd=None if restore is None else fds[restore])
+    plan["made"] = [path for mount in plan["step_mounts"] for path in mounts.mount_more(mount)]
     sc.set_hostname(plan["hostname"])
     sc.join_fresh_keyring()
     sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
@@ -101,7 +110,7 @@ class Supervisor:
         self.volumes = volumes
         self.launcher = children.Launcher(
             plan,
-            program=seccomp.assemble(),
+            program=seccomp.assemble(fakes_owners=plan["fakes_owners"]),
             cgroup_fds=[fds[at] for at in plan["cgroup_fds"]],
             born_fd=fds[plan["born_fds"][1]] if plan["born_fds"] else None,
         )

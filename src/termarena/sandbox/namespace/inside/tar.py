@@ -24,6 +24,8 @@ OPAQUE: Final = "user.overlay.opaque"
 TRUSTED_OPAQUE: Final = "trusted.overlay.opaque"
 """The same in a layer of an overlay that root mounted in the usual way; an archive has the other one."""
 HOUSEKEEPING: Final = "user.overlay."
+IMPLIED: Final = "user.termarena.implied"
+"""On a folder that an archive needs and does not bring: one that is there keeps its mode and owner."""
 ACCESS_LISTS: Final = frozenset({"system.posix_acl_access", "system.posix_acl_default"})
 """Who else may use a file, beyond its mode: the ids in them are as they are seen by whoever packs and unpacks."""
 BENEATH: Final = sc.RESOLVE_NO_SYMLINKS | sc.RESOLVE_IN_ROOT
@@ -167,11 +169,15 @@ class Packer:
         self.out.write(bytes(2 * BLOCK))
         self.out.flush()
 
+    def write_header(self, member: Member) -> None:
+        """Announce a member."""
+        self.out.write(header(member))
+
     def _add_folder(self, fd: int, name: str) -> None:
         member = Member(name, "folder", os.fstat(fd))
         if self.exact:
             member.attributes = attributes_of(fd, self.keeps)
-        self.out.write(header(member))
+        self.write_header(member)
 
     def _add(self, folder_fd: int, name: str, member_name: str) -> bool:
         """Add one entry; True for a folder, which is to be walked."""
@@ -184,16 +190,16 @@ class Packer:
             return True
         earlier = self._links.get((found.st_dev, found.st_ino)) if found.st_nlink > 1 else None
         if kind == stat.S_IFLNK:
-            self.out.write(header(Member(member_name, "symlink", found, target=os.readlink(name, dir_fd=folder_fd))))
+            self.write_header(Member(member_name, "symlink", found, target=os.readlink(name, dir_fd=folder_fd)))
         elif earlier is not None:
-            self.out.write(header(Member(member_name, "link", found, target=earlier)))
+            self.write_header(Member(member_name, "link", found, target=earlier))
         elif kind == stat.S_IFREG:
             self._add_file(folder_fd, name, member_name)
             self._links[found.st_dev, found.st_ino] = member_name
         elif kind == stat.S_IFIFO:
-            self.out.write(header(Member(member_name, "fifo", found)))
+            self.write_header(Member(member_name, "fifo", found))
         elif self.exact and is_whiteout(found):
-            self.out.write(header(Member(member_name, "device", found)))
+            self.write_header(Member(member_name, "device", found))
         else:
             self.skipped.append(member_name)
         return False
@@ -210,12 +216,16 @@ class Packer:
         except (FileNotFoundError, IsADirectoryError):
             self.skipped.append(member_name)
             return
+        self.pack_file(fd, member_name)
+
+    def pack_file(self, fd: int, member_name: str) -> None:
+        """Add a regular file by its descriptor, which is closed."""
         try:
             member = Member(member_name, "file", os.fstat(fd))
             self._spend(member)
             if self.exact:
                 member.attributes = attributes_of(fd, self.keeps)
-            self.out.write(header(member))
+            self.write_header(member)
             left = member.size
             while left and (chunk := os.read(fd, min(CHUNK, left))):
                 self.out.write(chunk)

@@ -10,6 +10,7 @@ from typing import IO, Final
 from . import syscalls as sc
 from .tar import BENEATH, OPAQUE, Member, Reader, split, unexpected_kind
 
+HOLE_BYTES: Final = 1 << 16
 FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -17,13 +18,21 @@ class Unpacker:
     """Unpacks into folders that are chosen by each member's first name."""
 
     def __init__(
-        self, roots: dict[str, int], *, exact: bool, owner: tuple[int, int] | None = None, opaque: str = OPAQUE
+        self,
+        roots: dict[str, int],
+        *,
+        exact: bool,
+        owner: tuple[int, int] | None = None,
+        opaque: str = OPAQUE,
+        resolve: int = BENEATH,
     ) -> None:
         """`exact` restores owners, whiteouts and attributes; otherwise everything belongs to `owner`, if given.
 
-        `opaque` is the attribute that the file system wants on an opaque folder.
+        `opaque` is the attribute that the file system wants on an opaque folder; `resolve` is how the folders above a
+        member are found: by default no link is followed.
         """
         self.roots = roots
+        self.resolve = resolve
         self.exact = exact
         self.opaque = opaque
         self.owner = owner
@@ -37,13 +46,14 @@ class Unpacker:
         reader = Reader(archive)
         try:
             for member in reader:
-                self._place(member, reader)
+                self.place(member, reader)
             for root, path, mtime_ns in reversed(self._times):
                 self._set_folder_time(root, path, mtime_ns)
         finally:
             self._forget_folder()
 
-    def _place(self, member: Member, reader: Reader) -> None:
+    def place(self, member: Member, reader: Reader) -> None:
+        """Make one member."""
         first, parts = split(member.name)
         root = self.roots[first]
         if not parts:
@@ -62,7 +72,7 @@ class Unpacker:
         """The folder's descriptor; the last one is kept, since members come folder by folder."""
         if self._folder is None or self._folder[0] != (root, path):
             self._forget_folder()
-            fd = sc.openat2(root, path or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+            fd = sc.openat2(root, path or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=self.resolve)
             self._folder = ((root, path), fd)
         return self._folder[1]
 
@@ -94,15 +104,14 @@ class Unpacker:
         os.utime(name, ns=(member.mtime_ns, member.mtime_ns), dir_fd=parent, follow_symlinks=False)
 
     def _parent_of_link(self, root: int, path: str) -> int:
-        return sc.openat2(root, path or ".", os.O_PATH | os.O_DIRECTORY, resolve=BENEATH)
+        return sc.openat2(root, path or ".", os.O_PATH | os.O_DIRECTORY, resolve=self.resolve)
 
     def _create_file(self, member: Member, reader: Reader, *, parent: int, name: str) -> None:
         fd = os.open(name, FRESH, 0o600, dir_fd=parent)
         try:
             while chunk := reader.chunk():
-                view = memoryview(chunk)
-                while view:
-                    view = view[os.write(fd, view) :]
+                write_or_skip(fd, chunk)
+            os.ftruncate(fd, member.size)
             self.size_bytes += member.size
             self._own(member, fd)
             os.chmod(fd, member.mode)
@@ -122,7 +131,7 @@ class Unpacker:
             os.chown(target, uid, gid, dir_fd=parent, follow_symlinks=isinstance(target, int))
 
     def _finish_folder(self, root: int, path: str, member: Member) -> None:
-        fd = sc.openat2(root, path, os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+        fd = sc.openat2(root, path, os.O_RDONLY | os.O_DIRECTORY, resolve=self.resolve)
         try:
             if path != "." or self.exact:
                 self._own(member, fd)
@@ -134,11 +143,21 @@ class Unpacker:
 
     def _set_folder_time(self, root: int, path: str, mtime_ns: int) -> None:
         with contextlib.suppress(FileNotFoundError):
-            fd = sc.openat2(root, path, os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+            fd = sc.openat2(root, path, os.O_RDONLY | os.O_DIRECTORY, resolve=self.resolve)
             try:
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
             finally:
                 os.close(fd)
+
+
+def write_or_skip(fd: int, chunk: bytes) -> None:
+    """Write at the end of a fresh file; a long run of zeros becomes a hole, for which the file's size is set later."""
+    if len(chunk) >= HOLE_BYTES and not chunk[0] and not chunk[-1] and chunk.count(0) == len(chunk):
+        os.lseek(fd, len(chunk), os.SEEK_CUR)
+        return
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def _make_folder(parent: int, name: str) -> None:

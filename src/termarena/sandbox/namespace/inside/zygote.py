@@ -89,6 +89,7 @@ class _ForkServer:
         trees: list[int] = []
         try:
             lowers = self._lowers(plan, fds, trees)
+            self._lend_disk(plan, trees)
             pid = _clone(plan, fds)
             if pid == 0:
                 supervisor.begin(plan, control=theirs, fds=fds, lowers=lowers)
@@ -113,7 +114,10 @@ class _ForkServer:
             os.close(pidfd)
 
     def _lowers(self, plan: dict[str, Any], fds: list[int], trees: list[int]) -> list[list[int | str]]:
-        """Each lower as the child takes it: a detached mount, shifted to the sandbox's ids where we may, or a path."""
+        """Each lower as the child takes it: a detached mount, shifted to the sandbox's ids where we may, or a path.
+
+        One group per volume, then one per folder that is mounted.
+        """
         groups: list[list[int | str]] = []
         for volume in plan["volumes"]:
             group: list[int | str] = []
@@ -126,15 +130,33 @@ class _ForkServer:
                     trees.append(tree)
                 group.append(lower["path"] if tree is None else tree)
             groups.append(group)
+        for mount in plan["mounts"]:
+            tree = self._shifted(mount["path"], plan["ids"])
+            if tree is not None:
+                trees.append(tree)
+            groups.append([mount["path"] if tree is None else tree])
         return groups
 
-    def _shifted(self, path: str, ids: dict[str, Any]) -> int | None:
+    def _lend_disk(self, plan: dict[str, Any], trees: list[int]) -> None:
+        """Open the folder of the host that the sandbox may write to as a mount with the sandbox's ids, where we may."""
+        if plan.get("disk") is None:
+            return
+        tree = self._shifted(plan["disk"]["path"], plan["ids"], is_writable=True)
+        trees += [] if tree is None else [tree]
+        plan["disk"]["fd"] = tree
+        for mount in plan["step_mounts"]:
+            mount["fd"] = None
+            if mount["path"] is not None:
+                mount["fd"] = self._shifted(mount["path"], plan["ids"], is_writable=mount["is_writable"])
+                trees += [] if mount["fd"] is None else [mount["fd"]]
+
+    def _shifted(self, path: str, ids: dict[str, Any], *, is_writable: bool = False) -> int | None:
         if not ids["shift"]:
             return None
         key = repr((ids["uid"], ids["gid"]))
         if key not in self.map_namespaces:
             self.map_namespaces[key] = namespace_with(ids)
-        return shifted_mount(path, self.map_namespaces[key])
+        return shifted_mount(path, self.map_namespaces[key], is_writable=is_writable)
 
 
 def _clone(plan: dict[str, Any], fds: list[int]) -> int:
@@ -147,10 +169,12 @@ def _clone(plan: dict[str, Any], fds: list[int]) -> int:
     return sc.clone(NAMESPACES)
 
 
-def shifted_mount(path: str, userns_fd: int) -> int | None:
-    """A detached read-only mount of `path` with the namespace's ids as owners, or None where its file system cannot."""
+def shifted_mount(path: str, userns_fd: int, *, is_writable: bool = False) -> int | None:
+    """A detached mount of `path` with the namespace's ids as owners, or None where its file system cannot."""
     tree = sc.open_tree(path)
-    attributes = sc.MOUNT_ATTR_IDMAP | sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV
+    attributes = sc.MOUNT_ATTR_IDMAP | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV
+    if not is_writable:
+        attributes |= sc.MOUNT_ATTR_RDONLY
     try:
         sc.set_mount_attributes(tree, attributes, userns_fd=userns_fd)
     except OSError as error:

@@ -1,0 +1,159 @@
+"""Layers: agents installed once, kept in the cache folder, and shown read-only to every sandbox that needs them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from termarena.agents.installed.description import PREFIX
+from termarena.agents.installed.errors import AgentNotInstalled
+from termarena.core.errors import SandboxError
+from termarena.core.home import Home
+from termarena.core.records import write_record
+from termarena.sandbox import Limits, Mount, Network, SandboxSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from termarena.agents.contract import Ground
+    from termarena.agents.installed.description import Description
+    from termarena.sandbox import Driver, ExecResult, Sandbox
+
+    Starting = Callable[[], AbstractAsyncContextManager[Sandbox]]
+
+__all__ = ["Layer", "Layers"]
+
+GIB: Final = 1 << 30
+INSTALLING: Final = Limits(memory_bytes=8 * GIB, disk_bytes=4 * GIB, pids=4096)
+PASSED: Final = ("NPM_CONFIG_REGISTRY", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL")
+"""Of the harness's variables: where packages come from, for those who have their own index."""
+TRUST: Final = "/etc/ssl/certs/ca-certificates.crt"
+TRUSTING: Final = ("NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE")
+"""Installers that come with certificates of their own trust the sandbox's system as well."""
+SHOWN_CHARACTERS: Final = 4000
+TREE: Final = "tree"
+RECORD: Final = "layer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """An installed agent on this machine's disk."""
+
+    folder: Path
+    was_cached: bool
+    install_s: float
+
+    @property
+    def mount(self) -> Mount:
+        """How a sandbox gets it."""
+        return Mount(source=self.folder / TREE, target=PREFIX)
+
+
+class Layers:
+    """Installs each agent once per root file system, whoever asks first; a failure is told to all who ask.
+
+    The next run tries again what failed. What is there is used by every later run.
+    """
+
+    def __init__(self, home: Path, *, environ: Mapping[str, str] | None = None) -> None:
+        """`home` is the cache folder, `environ` by default the harness's own."""
+        self._home = Home(home)
+        self._environ = os.environ if environ is None else environ
+        self._jobs: dict[str, asyncio.Task[Layer]] = {}
+
+    async def on_host_root(self, description: Description, driver: Driver) -> Layer:
+        """For every task that lies on this machine's own files. Raises `AgentNotInstalled`."""
+        base = await driver.prepare(SandboxSpec(limits=INSTALLING, network=Network(mode="public")))
+        return await self._layer(description, f"{driver.name} {base.digest}", lambda: driver.start(base.spec))
+
+    async def on_ground(self, description: Description, ground: Ground) -> Layer:
+        """For the root file system of one task: an image has tools and libraries of its own."""
+        if ground.start.is_host_root:
+            return await self.on_host_root(description, ground.driver)
+        spec = ground.start.spec.model_copy(update={"network": Network(mode="public"), "limits": INSTALLING})
+        base = f"{ground.driver.name} {ground.start.digest}"
+        return await self._layer(description, base, lambda: ground.start.start(spec=spec))
+
+    async def _layer(self, description: Description, base: str, starting: Starting) -> Layer:
+        key = hashlib.sha256(f"{description.digest}\n{base}".encode()).hexdigest()[:32]
+        if key not in self._jobs:
+            self._jobs[key] = asyncio.create_task(self._made(description, key, starting))
+        return await asyncio.shield(self._jobs[key])
+
+    async def _made(self, description: Description, key: str, starting: Starting) -> Layer:
+        folder = self._home.folder("agents") / f"{description.name}-{key}"
+        if (folder / RECORD).is_file():
+            return Layer(folder, was_cached=True, install_s=0.0)
+        began = time.monotonic()
+        unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        try:
+            async with starting() as box:
+                await _install(box, description, self._passed())
+                await box.get_tree(PREFIX, unfinished / TREE)
+        except SandboxError as error:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise AgentNotInstalled(description.name, f"the sandbox failed: {error}") from error
+        took = time.monotonic() - began
+        facts = {"agent": description.name, "version": description.version, "base": key, "install_s": round(took, 3)}
+        await asyncio.to_thread(_settle, unfinished, folder, facts)
+        return Layer(folder, was_cached=False, install_s=took)
+
+    def _passed(self) -> dict[str, str]:
+        return {name: self._environ[name] for name in PASSED if name in self._environ}
+
+    async def aclose(self) -> None:
+        """Give up what is being installed."""
+        for job in self._jobs.values():
+            job.cancel()
+        await asyncio.gather(*self._jobs.values(), return_exceptions=True)
+
+
+async def _install(box: Sandbox, description: Description, passed: Mapping[str, str]) -> None:
+    """Raises `AgentNotInstalled` with what is missing, or with the end of what the script said."""
+    for command in description.requires:
+        found = await box.exec(["/bin/sh", "-c", 'command -v "$1" >/dev/null', "sh", command])
+        if found.exit_status != 0:
+            raise AgentNotInstalled(
+                description.name,
+                f"the sandbox has no {command}",
+                hint=f"add {command} to the task's image, or write a description that brings its own",
+            )
+    await box.exec(["mkdir", "-p", PREFIX])
+    has_trust = (await box.exec(["test", "-r", TRUST])).exit_status == 0
+    trusting = dict.fromkeys(TRUSTING, TRUST) if has_trust else {}
+    variables = {**trusting, **passed, "PREFIX": PREFIX, "VERSION": description.version, "HOME": "/root"}
+    script = ["/bin/sh", "-e", "-c", description.install]
+    done = await box.exec(script, timeout_s=description.install_timeout_s, cwd="/", env=variables)
+    if done.exit_status != 0:
+        raise _failed(description, done)
+    # A link that leads out of the folder would not be kept, and what nobody may read could not be shown.
+    await box.exec(["chmod", "-R", "a+rX", PREFIX])
+
+
+def _failed(description: Description, done: ExecResult) -> AgentNotInstalled:
+    said = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace").strip()[-SHOWN_CHARACTERS:]
+    limit = f"did not end within {description.install_timeout_s:g} s"
+    how = limit if done.timed_out else f"ended with status {done.exit_status}"
+    return AgentNotInstalled(description.name, f"its install script {how}", log_tail=said)
+
+
+def _settle(unfinished: Path, folder: Path, facts: dict[str, object]) -> None:
+    """Make it the cached one, unless another process was faster. Raises `UsageError` where nothing can be written."""
+    unfinished.chmod(0o755)
+    (unfinished / TREE).chmod(0o755)
+    write_record(unfinished / RECORD, "agent-layer", facts)
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if not (folder / RECORD).is_file():
+            raise

@@ -1,0 +1,43 @@
+"""How a server of the arena is set up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["ArenaConfig", "Rate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many requests a second from one address, after a burst of so many."""
+
+    per_s: float
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaConfig:
+    """Everything that a server is told."""
+
+    db_url: str
+    runs: Path
+    """The folder of runs that is watched, and that takes what is sent."""
+    host: str = "127.0.0.1"
+    port: int = 8642
+    is_private: bool = False
+    """Whether reading needs a key too."""
+    host_names: tuple[str, ...] = ()
+    """Names under which the server may be asked for, beside `host` and loopback; `*` is any."""
+    watch_interval_s: float = 2.0
+    reads: Rate = Rate(per_s=100, burst=400)
+    writes: Rate = Rate(per_s=20, burst=100)
+    bad_keys: Rate = Rate(per_s=0.2, burst=10)
+    """Requests with a key that is none."""
+    upload_limit_bytes: int = 256 << 20
+    """Of one archive as it is sent."""
+    unpacked_limit_bytes: int = 1 << 30
+    """Of what is in it."""

@@ -1,0 +1,32 @@
+"""What a request is answered from."""
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from termarena.arena.config import ArenaConfig
+from termarena.arena.database import Database
+from termarena.arena.guarding import Buckets
+from termarena.arena.uploading import Inbox
+from termarena.arena.watching import Watcher
+
+__all__ = ["Held", "HeldNow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One of each per server."""
+
+    config: ArenaConfig
+    database: Database
+    watcher: Watcher
+    inbox: Inbox
+    bad_keys: Buckets
+
+
+def _held(request: Request) -> Held:
+    return cast("Held", request.app.state.held)
+
+
+HeldNow = Annotated[Held, Depends(_held)]

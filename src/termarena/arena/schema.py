@@ -1,0 +1,163 @@
+"""The tables of the arena. What is in them is derived from run folders and can be made again, keys apart.
+
+    datasets ─┬─ runs ─┬─ run_tasks ── tasks
+    entrants ─┘        └─ trials ───── tasks
+    keys
+
+Times are UTC in ISO 8601, as journals have them. `runs.report` and `datasets.standings` hold what takes long to
+compute, as JSON of the types that pages and the API show.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, ForeignKey, Index, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+__all__ = ["Dataset", "Entrant", "Key", "Run", "RunTask", "Table", "Task", "Trial"]
+
+
+class Table(DeclarativeBase):
+    """What all tables have in common: the catalogue that they are in."""
+
+
+class Dataset(Table):
+    """A set of tasks, known by its digest; runs of the same tasks share it."""
+
+    __tablename__ = "datasets"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(Text, unique=True)
+    name: Mapped[str] = mapped_column(Text)
+    tasks: Mapped[int]
+    updated_at: Mapped[str] = mapped_column(Text)
+    standings: Mapped[str | None] = mapped_column(Text)
+    """A `Leaderboard` as JSON; None before the first."""
+    changes: Mapped[int]
+    """How often a run of it was taken in."""
+    standings_at_change: Mapped[int]
+    """Of how many changes `standings` knows: it is stale where there are more."""
+
+
+class Entrant(Table):
+    """An agent in one setup: whatever can move its score, the limits apart. Its runs count together."""
+
+    __tablename__ = "entrants"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(Text, unique=True)
+    agent: Mapped[str] = mapped_column(Text, index=True)
+    version: Mapped[str] = mapped_column(Text)
+    model: Mapped[str | None] = mapped_column(Text)
+    setup: Mapped[str] = mapped_column(Text)
+    """What else it was given, as a JSON object."""
+
+
+class Run(Table):
+    """A run as far as its journal has been read."""
+
+    __tablename__ = "runs"
+    __table_args__ = (Index("runs_by_dataset", "dataset_id", "started_at"), Index("runs_by_start", "started_at"))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    slug: Mapped[str] = mapped_column(Text, unique=True)
+    name: Mapped[str] = mapped_column(Text)
+    folder: Mapped[str] = mapped_column(Text)
+    sender: Mapped[str | None] = mapped_column(Text)
+    """The name of the key that it was sent with; None where it was found in the folder."""
+    dataset_id: Mapped[int] = mapped_column(ForeignKey("datasets.id"))
+    entrant_id: Mapped[int] = mapped_column(ForeignKey("entrants.id"), index=True)
+    state: Mapped[str] = mapped_column(Text)
+    started_at: Mapped[str | None] = mapped_column(Text)
+    updated_at: Mapped[str | None] = mapped_column(Text)
+    journal_seq: Mapped[int]
+    journal_bytes: Mapped[int] = mapped_column(BigInteger)
+    is_ranked: Mapped[bool]
+    total: Mapped[int]
+    solved: Mapped[int]
+    unsolved: Mapped[int]
+    unscored: Mapped[int]
+    pending: Mapped[int]
+    accuracy: Mapped[float | None]
+    accuracy_low: Mapped[float | None]
+    accuracy_high: Mapped[float | None]
+    interval_low: Mapped[float | None]
+    interval_high: Mapped[float | None]
+    cost_usd: Mapped[float | None]
+    """None where some trial did not tell its part."""
+    report: Mapped[str] = mapped_column(Text)
+    """A `Report` as JSON, without its tasks and trials: those have tables."""
+
+
+class Task(Table):
+    """A task by its name; `RunTask.digest` says which version of it a run had."""
+
+    __tablename__ = "tasks"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    slug: Mapped[str] = mapped_column(Text, unique=True)
+    instruction: Mapped[str | None] = mapped_column(Text)
+    """As an agent was told it; None where no trajectory has it."""
+
+
+class RunTask(Table):
+    """One task in one run, its trials together."""
+
+    __tablename__ = "run_tasks"
+    __table_args__ = (Index("run_tasks_by_task", "task_id"),)
+
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    task_id: Mapped[int] = mapped_column(ForeignKey("tasks.id"), primary_key=True)
+    digest: Mapped[str] = mapped_column(Text)
+    is_mixed: Mapped[bool]
+    """The task was changed while the run went on."""
+    category: Mapped[str] = mapped_column(Text)
+    difficulty: Mapped[str] = mapped_column(Text)
+    total: Mapped[int]
+    solved: Mapped[int]
+    unsolved: Mapped[int]
+    unscored: Mapped[int]
+    duration_s: Mapped[float]
+    cost_usd: Mapped[float | None]
+
+
+class Trial(Table):
+    """One try of one trial; `is_counted` on the one that counts."""
+
+    __tablename__ = "trials"
+
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    task_id: Mapped[int] = mapped_column(ForeignKey("tasks.id"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)
+    retry: Mapped[int] = mapped_column(primary_key=True)
+    is_counted: Mapped[bool]
+    outcome: Mapped[str] = mapped_column(Text)
+    agent_end: Mapped[str | None] = mapped_column(Text)
+    fault: Mapped[str | None] = mapped_column(Text)
+    failure_mode: Mapped[str] = mapped_column(Text)
+    reward: Mapped[float | None]
+    is_tampered: Mapped[bool]
+    graded_in: Mapped[str | None] = mapped_column(Text)
+    tests_passed: Mapped[int]
+    tests_total: Mapped[int]
+    duration_s: Mapped[float]
+    work_s: Mapped[float | None]
+    commands: Mapped[int | None] = mapped_column(BigInteger)
+    input_tokens: Mapped[int | None] = mapped_column(BigInteger)
+    output_tokens: Mapped[int | None] = mapped_column(BigInteger)
+    cost_usd: Mapped[float | None]
+    message: Mapped[str] = mapped_column(Text)
+
+
+class Key(Table):
+    """A key that lets its holder read, submit or administer; only its hash is kept."""
+
+    __tablename__ = "keys"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    hash: Mapped[str] = mapped_column(Text, unique=True)
+    scopes: Mapped[str] = mapped_column(Text)
+    """Separated by blanks."""
+    created_at: Mapped[str] = mapped_column(Text)
+    revoked_at: Mapped[str | None] = mapped_column(Text)

@@ -1,0 +1,58 @@
+"""Running the server: where it listens, until it is told to stop."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from termarena.arena.app import create_app
+from termarena.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from termarena.arena.config import ArenaConfig
+
+__all__ = ["Listening", "is_loopback", "listen", "serve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A socket that is bound, and its address."""
+
+    socket: socket.socket
+    url: str
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def listen(config: ArenaConfig) -> Listening:
+    """Bind; port 0 is any free one. Raises UsageError where the address is taken or is none."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((config.host, config.port))
+    except OSError as error:
+        bound.close()
+        raise UsageError(
+            f"cannot listen on {config.host}:{config.port}: {error.strerror or error}",
+            hint="choose another --port, or 0 for any",
+        ) from error
+    name = f"[{config.host}]" if family == socket.AF_INET6 else config.host
+    return Listening(bound, f"http://{name}:{bound.getsockname()[1]}")
+
+
+def serve(config: ArenaConfig, listening: Listening) -> None:
+    """Serve until SIGINT or SIGTERM. Raises UsageError where the database cannot be opened."""
+    app = create_app(config)
+    settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
+    uvicorn.Server(settings).run(sockets=[listening.socket])

@@ -1,0 +1,65 @@
+"""The part of the API that writes: runs are sent here, whole or while they go on. It needs a key that may submit."""
+
+import tempfile
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict
+
+from termarena.arena.allowing import Submitter
+from termarena.arena.held import HeldNow
+from termarena.arena.uploading import RUN_NAME, Piece, journal_size
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api")
+
+MEMORY_BYTES = 8 << 20
+"""Of an archive; a larger one waits on disk."""
+RunName = Annotated[str, Path(pattern=RUN_NAME, description="The run's folder, by its name.")]
+ARCHIVE = {"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
+
+
+class Journal(BaseModel):
+    """How much of a run is here."""
+
+    model_config = ConfigDict(frozen=True)
+
+    size_bytes: int
+
+
+class Accepted(BaseModel):
+    """What came of what was sent."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str
+    """Its name in addresses."""
+    trials: int
+    """That are new or have changed."""
+    journal_bytes: int
+
+
+@router.get("/runs/{run}/journal")
+def show_journal(held: HeldNow, _holder: Submitter, run: RunName) -> Journal:
+    """How much of a run's journal is here: sending goes on from there."""
+    return Journal(size_bytes=journal_size(held.config.runs, run))
+
+
+@router.put("/runs/{run}/archive", openapi_extra=ARCHIVE)
+async def send_archive(
+    request: Request,
+    held: HeldNow,
+    holder: Submitter,
+    run: RunName,
+    journal_from: Annotated[int, Query(ge=0, lt=1 << 62)] = 0,
+) -> Accepted:
+    """Send a run, or more of it: a .tar.gz of files, in which `journal.jsonl` is the part from `journal_from` on."""
+    with tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES) as file:
+        async for chunk in request.stream():
+            await run_in_threadpool(file.write, chunk)
+        file.seek(0)
+        taken = await run_in_threadpool(held.inbox.take, Piece(run, file, journal_from), holder)
+    held.watcher.hurry()
+    return Accepted(run=taken.slug, trials=taken.trials, journal_bytes=journal_size(held.config.runs, run))

@@ -1,0 +1,146 @@
+"""Which network addresses may be reached, and an HTTP client that reaches no other.
+
+Every request is checked where it leaves, so that what a redirect or an agent card names is checked as well; the address
+that was checked is the one that is connected to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import httpx
+
+from termarena.core.errors import AddressRefused
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+__all__ = ["AddressPolicy", "TooMuchSaid", "open_http"]
+
+Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
+Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
+
+CONNECT_S: Final = 10.0
+LARGEST_ANSWER_BYTES: Final = 16 << 20
+"""Of one answer, a stream as a whole included."""
+MOST_REDIRECTS: Final = 3
+
+
+class TooMuchSaid(httpx.RequestError):
+    """An answer that goes on beyond its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPolicy:
+    """What may be reached: public addresses, this machine where that is allowed, and private networks by name."""
+
+    allows_loopback: bool = True
+    private_networks: tuple[Network, ...] = ()
+
+    @classmethod
+    def of(cls, networks: Sequence[str], *, allows_loopback: bool = True) -> AddressPolicy:
+        """Raises `AddressRefused` for a text that is no network such as 10.1.0.0/16."""
+        try:
+            named = tuple(ipaddress.ip_network(network) for network in networks)
+        except ValueError as error:
+            raise AddressRefused(str(networks), why=str(error), hint="write a network: 10.1.0.0/16") from error
+        return cls(allows_loopback, named)
+
+    def check(self, host: str, address: Address) -> None:
+        """Raises `AddressRefused`."""
+        mapped = getattr(address, "ipv4_mapped", None)
+        plain = mapped if mapped is not None else address
+        shown = host if host == str(plain) else f"{host} ({plain})"
+        if plain.is_link_local:
+            raise AddressRefused(shown, why="link-local addresses belong to the machine's own network")
+        if plain.is_multicast or plain.is_unspecified or plain.is_reserved:
+            raise AddressRefused(shown, why="it is no address of one machine")
+        if plain.is_loopback:
+            if not self.allows_loopback and not self._is_named(plain):
+                hint = "name it: --allow-network 127.0.0.0/8"
+                raise AddressRefused(shown, why="this machine's own services are not offered to others", hint=hint)
+        elif not plain.is_global and not self._is_named(plain):
+            hint = f"name its network: --allow-network {ipaddress.ip_network(plain)}"
+            raise AddressRefused(shown, why="private networks are reached by permission only", hint=hint)
+
+    def _is_named(self, address: Address) -> bool:
+        return any(address in network for network in self.private_networks)
+
+
+def open_http(policy: AddressPolicy, *, headers: dict[str, str] | None = None) -> httpx.AsyncClient:
+    """A client for agents and backends: no proxy of the environment, no answer without end, no waiting limit of its
+    own but for the connection: whoever uses it has a deadline."""
+    return httpx.AsyncClient(
+        transport=_Guarded(policy),
+        timeout=httpx.Timeout(None, connect=CONNECT_S, write=60.0, pool=60.0),
+        follow_redirects=True,
+        max_redirects=MOST_REDIRECTS,
+        trust_env=False,
+        headers=headers,
+    )
+
+
+class _Guarded(httpx.AsyncBaseTransport):
+    def __init__(self, policy: AddressPolicy) -> None:
+        self._policy = policy
+        self._wire = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=64, max_keepalive_connections=16))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises `AddressRefused`, and what httpx raises."""
+        url = request.url
+        if url.scheme not in ("http", "https"):
+            raise AddressRefused(str(url), why="only http and https are spoken here")
+        address = await self._checked(url.host, url.port or (443 if url.scheme == "https" else 80))
+        request.extensions = {**request.extensions, "sni_hostname": url.host}
+        request.url = url.copy_with(host=str(address))
+        try:
+            response = await self._wire.handle_async_request(request)
+        finally:
+            request.url = url
+        stream = response.stream
+        if isinstance(stream, httpx.AsyncByteStream):
+            response.stream = _Bounded(stream, request)
+        return response
+
+    async def _checked(self, host: str, port: int) -> Address:
+        """The first address of the name, if all of them may be reached."""
+        try:
+            return self._check_all(host, [ipaddress.ip_address(host)])
+        except ValueError:
+            pass
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError(f"{host} has no address: {error}") from error
+        return self._check_all(host, [ipaddress.ip_address(one[4][0]) for one in found])
+
+    def _check_all(self, host: str, addresses: list[Address]) -> Address:
+        for address in addresses:
+            self._policy.check(host, address)
+        return addresses[0]
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._wire.aclose()
+
+
+class _Bounded(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, request: httpx.Request) -> None:
+        self._stream = stream
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = 0
+        async for chunk in self._stream:
+            seen += len(chunk)
+            if seen > LARGEST_ANSWER_BYTES:
+                raise TooMuchSaid(f"the answer is longer than {LARGEST_ANSWER_BYTES} bytes", request=self._request)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,212 @@
+"""One conversation with an agent over A2A: its card, turns, retries, and the end of a turn that is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+import httpx
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError, AgentCardResolutionError
+from a2a.helpers import new_text_message
+from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest
+from a2a.utils.errors import A2AError
+from google.protobuf.json_format import Error as JsonFormatError
+from google.protobuf.json_format import MessageToDict
+
+from termarena.battles.addresses import AddressPolicy, TooMuchSaid, open_http
+from termarena.battles.replies import Gathering
+from termarena.battles.shell_v1 import Malformed, read_request
+from termarena.core.errors import AddressRefused, AgentUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from a2a.client.client import Client
+    from a2a.types import AgentCard
+
+    from termarena.battles.replies import Reply
+
+__all__ = ["BROKEN", "Conversation", "Patience", "fetch_card", "origin_of"]
+
+CANCEL_S: Final = 2.0
+POLL_S: Final = 0.25
+OLD_CARD_PATH: Final = "/.well-known/agent.json"
+# What the SDK, protobuf and httpx raise for an answer that is none.
+BROKEN: Final = (
+    *(A2AError, JsonFormatError, httpx.HTTPError, httpx.InvalidURL, httpx.StreamError),
+    *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often and how long something that may come back is tried again."""
+
+    first_contact_s: float = 30.0
+    """How long an agent may take to be there at all."""
+    tries: int = 4
+    """Of one turn."""
+    wait_s: float = 0.25
+    """Before the second try; it doubles."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """As an `async with`. Raises `AgentUnreachable`, `AddressRefused`.
+
+    `told` gets every message as it goes over the wire: `sent` or `received`, and its content.
+    """
+
+    url: str
+    policy: AddressPolicy = field(default_factory=AddressPolicy)
+    patience: Patience = field(default_factory=Patience)
+    told: Callable[[str, object], None] = lambda _direction, _content: None
+    headers: dict[str, str] = field(default_factory=dict)
+    retries: int = 0
+    """How often something was tried again."""
+    context_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    card: AgentCard | None = None
+    _life: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _client: Client | None = None
+    _waiting_task: str | None = None
+    _under_way: str | None = None
+
+    async def __aenter__(self) -> Self:
+        """Fetch the card and choose how to talk; an agent that is not there yet has time to come."""
+        try:
+            http = await self._life.enter_async_context(open_http(self.policy, headers=self.headers))
+            self.card = await self._first_contact(http)
+            factory = ClientFactory(ClientConfig(httpx_client=http, streaming=True))
+            self._client = factory.create(self.card)
+        except BaseException as error:
+            await self._life.aclose()
+            if isinstance(error, BROKEN) and not isinstance(error, AddressRefused | AgentUnreachable):
+                raise AgentUnreachable(self.url, f"its card cannot be used: {_words(error)}") from error
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the turn that is under way, on their side too, and hang up."""
+        await asyncio.shield(self._give_up())
+        await self._life.aclose()
+
+    async def _first_contact(self, http: httpx.AsyncClient) -> AgentCard:
+        deadline = asyncio.get_running_loop().time() + self.patience.first_contact_s
+        wait_s = self.patience.wait_s
+        while True:
+            try:
+                return await fetch_card(http, self.url)
+            except (AgentCardResolutionError, httpx.HTTPError) as error:
+                if asyncio.get_running_loop().time() + wait_s > deadline:
+                    raise AgentUnreachable(self.url, f"its card cannot be had: {_words(error)}") from error
+            self.retries += 1
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, 5.0)
+
+    async def say(self, text: str) -> Reply:
+        """Send a turn and wait for its answer, as long as that takes; faults on the way are tried again."""
+        wait_s = self.patience.wait_s
+        for left in reversed(range(self.patience.tries)):
+            gathering = Gathering()
+            try:
+                reply = await self._turn(text, gathering)
+            except AddressRefused:
+                raise
+            except BROKEN as error:
+                if not left or isinstance(error.__cause__ or error, TooMuchSaid):
+                    raise AgentUnreachable(self.url, _words(error)) from error
+            else:
+                if not reply.is_failure or reply.state in ("rejected", "auth_required"):
+                    self._waiting_task = reply.task_id
+                    return reply
+                if not left:
+                    return reply
+            self.retries += 1
+            await asyncio.sleep(wait_s)
+            wait_s *= 2
+        raise AssertionError("a turn has a last try")
+
+    async def _turn(self, text: str, gathering: Gathering) -> Reply:
+        assert self._client is not None  # noqa: S101 - entered
+        message = new_text_message(text, context_id=self.context_id, task_id=self._waiting_task, role=Role.ROLE_USER)
+        self.told("sent", MessageToDict(message))
+        try:
+            async for event in self._client.send_message(SendMessageRequest(message=message)):
+                self.told("received", MessageToDict(event))
+                gathering.add(event)
+                self._under_way = None if gathering.has_ended else gathering.task_id
+                if gathering.has_ended:
+                    break
+        except BROKEN:
+            # The agent may be at work on it all the same: ask before it is told twice.
+            if gathering.task_id is None or not await self._follow(gathering):
+                raise
+        if gathering.task_id is None and not gathering.is_message:
+            raise A2AClientError("it ended its answer before there was one")
+        if not gathering.has_ended and not _holds_request(gathering.reply()):
+            await self._follow(gathering)
+        self._under_way = None if gathering.has_ended else gathering.task_id
+        return gathering.reply()
+
+    async def _follow(self, gathering: Gathering) -> bool:
+        """Ask for a task until it has ended; False if it cannot be asked for."""
+        assert self._client is not None  # noqa: S101 - entered
+        while not gathering.has_ended:
+            try:
+                task = await self._client.get_task(GetTaskRequest(id=gathering.task_id))
+            except BROKEN:
+                return False
+            gathering.add_task(task)
+            if not gathering.has_ended:
+                await asyncio.sleep(POLL_S)
+        self.told("received", MessageToDict(task))
+        return True
+
+    async def _give_up(self) -> None:
+        """Tell the agent that nobody waits for its turn any more; a short word, whatever it answers."""
+        if self._under_way is None or self._client is None:
+            return
+        with contextlib.suppress(*BROKEN, TimeoutError, AddressRefused):
+            async with asyncio.timeout(CANCEL_S):
+                await self._client.cancel_task(CancelTaskRequest(id=self._under_way))
+
+
+async def fetch_card(http: httpx.AsyncClient, url: str) -> AgentCard:
+    """An agent's card, from either well-known place, with addresses of the origin that was asked.
+
+    A card that names another origin (a container's own, a wildcard) is followed to the address that is known to work.
+    """
+    base = url.rstrip("/")
+    resolver = A2ACardResolver(http, base)
+    try:
+        card = await resolver.get_agent_card()
+    except A2AClientError:
+        card = await resolver.get_agent_card(relative_card_path=OLD_CARD_PATH)
+    for interface in card.supported_interfaces:
+        if origin_of(interface.url) != origin_of(base):
+            interface.url = base
+    return card
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of an address; empty for one that cannot be read."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        return ("", "", None)
+    usual = {"http": 80, "https": 443}.get(parsed.scheme)
+    return (parsed.scheme, parsed.host, parsed.port or usual)
+
+
+def _holds_request(reply: Reply) -> bool:
+    """Some agents answer while they say that they are still at work."""
+    return not isinstance(read_request(reply.texts, reply.tables), Malformed)
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split())[:400] or type(error).__name__

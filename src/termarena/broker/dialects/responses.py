@@ -1,0 +1,260 @@
+"""OpenAI's responses."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from termarena.broker.contract import Refusal, Screened
+from termarena.broker.dialects.parts import as_text, merged, new_id, objects, shown_input, shown_output
+from termarena.broker.screening import refuse_addresses, refuse_fields, without_kinds
+from termarena.broker.sse import event
+from termarena.models.contract import Completion, Message, Request, Sampling, TokenUsage, ToolCall, ToolSpec
+from termarena.models.errors import UnusableReply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from termarena.broker.contract import Asked
+    from termarena.broker.sse import Event
+    from termarena.models.contract import Finish
+
+__all__ = ["ResponsesDialect"]
+
+OWN_TOOLS: Final = frozenset({"function", "custom", "local_shell", "apply_patch", "namespace", "tool_search"})
+_FINISHED: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_ONE_TEXT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
+_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+_RESULTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+
+
+class ResponsesDialect:
+    """See `Dialect`."""
+
+    name: Final = "responses"
+
+    def read(self, body: Mapping[str, Any]) -> Request:
+        """The items as turns; what the model thought is left out."""
+        given = body.get("input")
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given, "input")
+        messages = [message for item in items if (message := _message(item)) is not None]
+        if not messages:
+            raise Refusal(400, "there is no input")
+        if body.get("instructions"):
+            messages.insert(0, Message("system", as_text(body["instructions"])))
+        tools = tuple(_specs(objects(body.get("tools"), "tools")))
+        sampling = Sampling(temperature=body.get("temperature"), max_tokens=body.get("max_output_tokens"))
+        return Request(merged(messages), tools, sampling)
+
+    def screen(self, body: Mapping[str, Any]) -> Screened:
+        """Without tools of the provider; what it keeps on its side is refused."""
+        refuse_fields(body, prompt="a stored prompt", conversation="a stored conversation", background="the background")
+        refuse_addresses(body.get("input"))
+        tools = objects(body.get("tools"), "tools")
+        kept, stripped = without_kinds(tools, OWN_TOOLS)
+        if "mcp" in stripped:
+            raise Refusal(400, "a remote MCP server cannot be used here")
+        clean = dict(body)
+        if stripped:
+            clean["tools"] = kept
+            if not kept or isinstance(body.get("tool_choice"), dict):
+                clean.pop("tool_choice", None)
+        return Screened(clean, tuple(stripped))
+
+    def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:
+        """With the model; usage is told anyway."""
+        return {**body, "model": model}
+
+    def completion(self, document: dict[str, Any]) -> Completion:
+        """The items of the output."""
+        output = document.get("output")
+        if not isinstance(output, list):
+            raise UnusableReply("the answer is not what the interface promises: it has no output")
+        items = [item for item in output if isinstance(item, dict)]
+        calls = tuple(_called(item) for item in items if item.get("type") in _CALLS)
+        texts = [as_text(item.get("content")) for item in items if item.get("type") == "message"]
+        thoughts = [as_text(item.get("summary")) for item in items if item.get("type") == "reasoning"]
+        return Completion(
+            message=Message(
+                "assistant", "\n".join(texts), tool_calls=calls, reasoning="\n".join(filter(None, thoughts)) or None
+            ),
+            finish=_finish(document, has_calls=bool(calls)),
+            usage=_counted(document.get("usage")),
+            model=document.get("model"),
+            request_id=document.get("id"),
+        )
+
+    def document(self, answer: Completion, asked: Asked) -> dict[str, Any]:
+        """One response."""
+        read, written = shown_input(answer, asked.body), shown_output(answer)
+        is_cut = answer.finish == "length"
+        return {
+            "id": answer.request_id or new_id("resp_"),
+            "object": "response",
+            "created_at": int(time.time()),
+            "status": "incomplete" if is_cut else "completed",
+            "error": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+            "model": str(asked.body.get("model") or answer.model),
+            "output": _items(answer, asked),
+            "usage": {
+                "input_tokens": read,
+                "input_tokens_details": {"cached_tokens": answer.usage.cached_tokens or 0},
+                "output_tokens": written,
+                "output_tokens_details": {"reasoning_tokens": answer.usage.reasoning_tokens or 0},
+                "total_tokens": read + written,
+            },
+        }
+
+    def events(self, answer: Completion, asked: Asked) -> Iterator[bytes]:
+        """Item by item, numbered."""
+        whole = self.document(answer, asked)
+        begun = {**whole, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+        told: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
+        for place, item in enumerate(whole["output"]):
+            told.extend(_item_events(place, item))
+        end = "response.incomplete" if whole["status"] == "incomplete" else "response.completed"
+        told.append({"type": end, "response": whole})
+        for number, row in enumerate(told):
+            yield event({**row, "sequence_number": number}, row["type"])
+
+    def gatherer(self, asked: Asked) -> ResponsesGatherer:  # noqa: ARG002 - every stream is alike
+        """The last event has everything."""
+        return ResponsesGatherer()
+
+    def problem(self, refusal: Refusal) -> dict[str, Any]:
+        """`{"error": {…}}`."""
+        return {"error": {"message": refusal.message, "type": refusal.kind, "code": refusal.kind, "param": None}}
+
+    def broken_off(self, refusal: Refusal) -> bytes:
+        """A response that failed."""
+        error = {"code": "server_error", "message": refusal.message}
+        failed = {"id": new_id("resp_"), "object": "response", "status": "failed", "error": error, "output": []}
+        return event({"type": "response.failed", "response": failed}, "response.failed")
+
+
+class ResponsesGatherer:
+    """See `Gatherer`."""
+
+    def __init__(self) -> None:
+        """Nothing has come."""
+        self._items: list[Any] = []
+        self._document: dict[str, Any] = {}
+        self.is_whole = False
+
+    def add(self, event: Event) -> bool:
+        """One event; all of them are the agent's."""
+        told = event.document
+        if isinstance(told.get("response"), dict):
+            self._document = told["response"]
+        if told.get("type") == "response.output_item.done":
+            self._items.append(told.get("item"))
+        self.is_whole = self.is_whole or told.get("type") in _FINISHED
+        return True
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The response; before its end, the items that are finished."""
+        return {**self._document, "output": self._document.get("output") or self._items}
+
+
+def _message(item: dict[str, Any]) -> Message | None:
+    kind = item.get("type", "message")
+    if kind in _CALLS:
+        return Message("assistant", "", tool_calls=(_called(item),))
+    if kind in _RESULTS:
+        return Message("tool", as_text(item.get("output")), tool_call_id=str(item.get("call_id")))
+    if kind != "message":
+        return None
+    role = {"developer": "system", "system": "system", "assistant": "assistant"}.get(str(item.get("role")), "user")
+    return Message(role, as_text(item.get("content")))  # type: ignore[arg-type]  # one of three
+
+
+def _called(item: Mapping[str, Any]) -> ToolCall:
+    given = item.get("arguments") if item.get("type") == "function_call" else json.dumps({"input": item.get("input")})
+    return ToolCall(str(item.get("call_id") or item.get("id")), str(item.get("name")), as_text(given))
+
+
+def _specs(tools: list[dict[str, Any]]) -> Iterator[ToolSpec]:
+    for tool in tools:
+        if tool.get("type") == "namespace":
+            yield from _specs(objects(tool.get("tools"), "tools"))
+        elif tool.get("name"):
+            schema = _ONE_TEXT if tool.get("type") == "custom" else tool.get("parameters") or {}
+            yield ToolSpec(str(tool["name"]), str(tool.get("description") or ""), schema)
+
+
+def _items(answer: Completion, asked: Asked) -> list[dict[str, Any]]:
+    said = answer.message
+    items: list[dict[str, Any]] = []
+    if said.content:
+        content = [{"type": "output_text", "text": said.content, "annotations": [], "logprobs": []}]
+        items.append(_item("message", "msg_", role="assistant", content=content))
+    free = {tool.get("name") for tool in asked.body.get("tools") or () if tool.get("type") == "custom"}
+    for call in said.tool_calls:
+        if call.name in free:
+            text = _only_text(call.arguments)
+            items.append(_item("custom_tool_call", "ctc_", call_id=call.id, name=call.name, input=text))
+        else:
+            items.append(_item("function_call", "fc_", call_id=call.id, name=call.name, arguments=call.arguments))
+    return items
+
+
+def _item(kind: str, prefix: str, **fields: object) -> dict[str, Any]:
+    return {"type": kind, "id": new_id(prefix), "status": "completed", **fields}
+
+
+def _only_text(arguments: str) -> str:
+    """What a model without free-form tools says in the one argument that it was offered."""
+    try:
+        found = json.loads(arguments)
+    except ValueError:
+        return arguments
+    return str(found["input"]) if isinstance(found, dict) and "input" in found else arguments
+
+
+def _item_events(place: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    at = {"output_index": place, "item_id": item["id"]}
+    empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {}
+    yield {
+        "type": "response.output_item.added",
+        "output_index": place,
+        "item": {**item, "status": "in_progress", **empty},
+    }
+    if item["type"] == "message":
+        part = item["content"][0]
+        yield {"type": "response.content_part.added", **at, "content_index": 0, "part": {**part, "text": ""}}
+        yield {"type": "response.output_text.delta", **at, "content_index": 0, "delta": part["text"]}
+        yield {"type": "response.output_text.done", **at, "content_index": 0, "text": part["text"]}
+        yield {"type": "response.content_part.done", **at, "content_index": 0, "part": part}
+    elif item["type"] == "function_call":
+        yield {"type": "response.function_call_arguments.delta", **at, "delta": item["arguments"]}
+        yield {"type": "response.function_call_arguments.done", **at, "arguments": item["arguments"]}
+    yield {"type": "response.output_item.done", "output_index": place, "item": item}
+
+
+def _finish(document: Mapping[str, Any], *, has_calls: bool) -> Finish:
+    details = document.get("incomplete_details")
+    reason = details.get("reason") if isinstance(details, dict) else None
+    if reason is not None:
+        return "refused" if reason == "content_filter" else "length"
+    if document.get("status") == "completed":
+        return "tool_calls" if has_calls else "stop"
+    return "unknown"
+
+
+def _counted(usage: object) -> TokenUsage:
+    if not isinstance(usage, dict):
+        return TokenUsage()
+    read, written = usage.get("input_tokens_details") or {}, usage.get("output_tokens_details") or {}
+    return TokenUsage(
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        cached_tokens=read.get("cached_tokens"),
+        reasoning_tokens=written.get("reasoning_tokens"),
+    )

@@ -1,0 +1,72 @@
+"""What an agent may not ask a provider for: tools that the provider would use itself, and anything at an address.
+
+A sandbox without a network has none through its model either: a provider that searches the web, opens an address or
+calls a server for the agent would be a way out. Tools are kept by a list of kinds that the agent itself carries out;
+every other kind is taken out and told. What stands at an address cannot be taken out without changing what was asked,
+and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from termarena.broker.contract import Refusal
+
+__all__ = ["refuse_addresses", "refuse_fields", "without_kinds"]
+
+DEEPEST: Final = 64
+"""How deep a message may be nested."""
+# What a tool was called with, and what a tool is: text of the agent's own, whatever it looks like.
+_OWN_WORDS: Final = frozenset({"arguments", "args", "input_schema", "parameters"})
+_BY_ADDRESS: Final = frozenset({"file_url", "file_uri", "fileUri"})
+_BY_NAME: Final = frozenset({"file_id"})
+
+
+def without_kinds(
+    tools: Iterable[Any], kept: frozenset[str], *, prefixes: tuple[str, ...] = (), plain: str | None = None
+) -> tuple[list[Any], list[str]]:
+    """The tools whose `type` is kept, and the types of those that are not; one without a type is `plain`."""
+    allowed: list[Any] = []
+    stripped: list[str] = []
+    for tool in tools:
+        kind = tool.get("type", plain) if isinstance(tool, Mapping) else None
+        if isinstance(kind, str) and (kind in kept or kind.startswith(prefixes or ("\0",))):
+            allowed.append(tool)
+        else:
+            stripped.append(str(kind))
+    return allowed, stripped
+
+
+def refuse_fields(body: Mapping[str, Any], **why: str) -> None:
+    """Raises `Refusal` where the body has one of these fields and something in it."""
+    for name, what in why.items():
+        if body.get(name):
+            raise Refusal(400, f"{what} (`{name}`) cannot be used here")
+
+
+def refuse_addresses(value: Any, *, depth: int = 0) -> None:  # noqa: ANN401 - whatever JSON holds
+    """Raises `Refusal` for an image, a file or a document that the provider would have to fetch."""
+    if depth > DEEPEST:
+        raise Refusal(400, f"the messages are nested more than {DEEPEST} deep")
+    if isinstance(value, list):
+        for item in value:
+            refuse_addresses(item, depth=depth + 1)
+    elif isinstance(value, dict):
+        _refuse_in(value)
+        for name, item in value.items():
+            if name not in _OWN_WORDS and not (name == "input" and value.get("type") == "tool_use"):
+                refuse_addresses(item, depth=depth + 1)
+
+
+def _refuse_in(part: dict[str, Any]) -> None:
+    for name, value in part.items():
+        if name in _BY_ADDRESS or (name in _BY_NAME and value):
+            raise Refusal(400, f"a file that is not in the request (`{name}`) cannot be used here")
+    image = part.get("image_url")
+    address = image.get("url") if isinstance(image, dict) else image
+    if isinstance(address, str) and not address.startswith("data:"):
+        raise Refusal(400, "an image at an address cannot be used here: send its content as a data: URL")
+    source = part.get("source")
+    if isinstance(source, dict) and source.get("type") in ("url", "file"):
+        raise Refusal(400, f"a source of the type {source['type']} cannot be used here: send its content")

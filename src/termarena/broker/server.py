@@ -1,0 +1,140 @@
+"""The broker of one run: an HTTP server on this machine's loopback, in the harness's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from termarena.broker.app import BrokerApp
+from termarena.broker.seats import AT_ONCE, Seat, Seats, native_dialects
+from termarena.core.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from termarena.broker.contract import Exchanged
+    from termarena.models import RunModels
+
+__all__ = ["Broker", "require_server"]
+
+QUEUE: Final = 1024
+"""Connections that wait to be taken: as many trials may start at once."""
+
+
+def require_server() -> None:
+    """Raises `MissingExtra`."""
+    try:
+        import_module("uvicorn")
+    except ImportError as error:
+        raise MissingExtra("uvicorn", extra="broker", purpose="the model broker") from error
+
+
+class Broker:
+    """Answers whoever has the token of a seat; as an `async with` it ends with everything under way.
+
+    It listens on 127.0.0.1 only, at a port that the system chooses unless one is named.
+    """
+
+    def __init__(self, models: RunModels, *, port: int = 0) -> None:
+        """`models` hold the keys, the run's budget and the connections, and are closed by whoever made them."""
+        self._models = models
+        self._port = port
+        self._seats = Seats()
+        self._app = BrokerApp(self._seats)
+        self._server: Any = None
+        self._serving: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
+
+    async def __aenter__(self) -> Self:
+        """Serve. Raises `MissingExtra`, and OSError for a port that is taken."""
+        require_server()
+        listener = self._listener = _listening(self._port)
+        self._server = _made_server(self._app)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it."""
+        await self.aclose()
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:PORT`."""
+        if self._listener is None:
+            raise RuntimeError("the broker does not serve")
+        host, port = self._listener.getsockname()
+        return f"{host}:{port}"
+
+    @property
+    def strangers(self) -> int:
+        """How many requests came without a token of ours."""
+        return self._app.strangers
+
+    def seat(self, word: str, record: Callable[[Exchanged], None], *, at_once: int = AT_ONCE) -> Seat:
+        """A seat for one trial with the model of this word; `record` is told every exchange as it ends.
+
+        `at_once` is how many requests may be under way; more are told to wait.
+        Raises what `RunModels.check` raises.
+        """
+        line = self._models.line(word)
+        seat = Seat(Seats.new_token(), self._models.open(word), line, record, native_dialects(line), at_once=at_once)
+        self._seats.add(seat)
+        return seat
+
+    def leave(self, seat: Seat) -> None:
+        """The trial is over: its token is worth nothing any more."""
+        self._seats.remove(seat)
+
+    async def aclose(self) -> None:
+        """End it, with every connection."""
+        if self._serving is not None:
+            self._server.should_exit = True
+            self._server.force_exit = True
+            await asyncio.gather(self._serving, return_exceptions=True)
+            self._serving = None
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket on loopback. Raises OSError."""
+    # asyncio switches Nagle's algorithm off only for a socket that names its protocol; with it an answer takes 40 ms.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(QUEUE)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _made_server(app: BrokerApp) -> Any:  # noqa: ANN401 - uvicorn is an extra
+    import uvicorn  # noqa: PLC0415 - an extra, and slow to import
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Signals are the run's."""
+            yield
+
+    return Server(
+        uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_keep_alive=600,
+            timeout_graceful_shutdown=1,
+        )
+    )

@@ -1,0 +1,47 @@
+"""Options that the serving commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "AllowNetworkOption",
+    "BackendOption",
+    "CardOption",
+    "CardUrlOption",
+    "HostOption",
+    "KeyFileOption",
+    "require_packages",
+]
+
+HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; others need a key.")]
+CardUrlOption = Annotated[
+    str | None, typer.Option("--card-url", metavar="URL", help="How others reach it, for the agent card.")
+]
+CardOption = Annotated[
+    Path | None, typer.Option("--card", metavar="FILE", help="A TOML file with name, description and skills.")
+]
+KeyFileOption = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="Callers must send this file's content as bearer key.")
+]
+AllowNetworkOption = Annotated[
+    list[str] | None,
+    typer.Option("--allow-network", metavar="NETWORK", help="A private network that may be reached: 10.1.0.0/16."),
+]
+BackendOption = Annotated[
+    str | None, typer.Option("--backend", metavar="URL", help="An AgentBeats backend to register with.")
+]
+
+
+def require_packages(command: str) -> None:
+    """Raises `MissingExtra` where what this command is made of is not installed."""
+    from importlib.util import find_spec
+
+    from termarena.core.errors import MissingExtra
+
+    for package in ("a2a", "httpx", "mcp", "starlette", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, extra="battles", purpose=f"termarena {command}")

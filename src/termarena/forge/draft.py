@@ -1,0 +1,97 @@
+"""The draft of a task: what synthesis makes of a session, and what the later stages mend in it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from termarena.core.errors import RecordingRefused
+from termarena.forge.environment import commands_of, inputs_shown
+from termarena.forge.places import places_of
+from termarena.forge.script import inputs_script, solution_script
+from termarena.forge.steps import resolve, steps_of
+
+if TYPE_CHECKING:
+    from termarena.forge.environment import InputFile
+    from termarena.forge.places import Places
+    from termarena.forge.steps import Step
+    from termarena.forge.transcript import Facts, Transcript
+
+__all__ = ["Draft", "synthesize"]
+
+LONGEST_SLUG: Final = 48
+MOST_COMMANDS: Final = 200
+_NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A task in the making. `steps` are all commands of the session, each in its role."""
+
+    id: str
+    title: str
+    source: str
+    """The recording's address, or the name of its file: where that lies is nobody's business."""
+    digest: str
+    """Of the recording."""
+    places: Places
+    steps: tuple[Step, ...]
+    inputs: tuple[InputFile, ...] = ()
+    """Files that were there before the session, as far as it shows them."""
+    facts: Facts | None = None
+    cols: int = 80
+    rows: int = 24
+
+    @property
+    def workdir(self) -> str:
+        """Where the session begins."""
+        return self.places.workdir
+
+    @property
+    def solution(self) -> str:
+        """`solve.sh`."""
+        return solution_script(self.steps, self.workdir)
+
+    @property
+    def preparation(self) -> str | None:
+        """What makes the inputs that the session wrote out itself."""
+        return inputs_script(self.steps, self.workdir)
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The programs that solution, inputs and tests take."""
+        return commands_of(self.steps)
+
+
+def synthesize(transcript: Transcript) -> Draft:
+    """Slice a session into a draft. Raises `RecordingRefused` (gate `synthesize`), with the reason."""
+    if not transcript.commands:
+        raise RecordingRefused("synthesize", "no command could be read from it")
+    if len(transcript.commands) > MOST_COMMANDS:
+        raise RecordingRefused("synthesize", f"it has {len(transcript.commands)} commands; at most {MOST_COMMANDS}")
+    places = places_of(transcript)
+    steps = resolve(steps_of(transcript.commands, places), places.workdir)
+    return Draft(
+        id=_task_id(transcript),
+        title=" ".join(transcript.title.split()),
+        source=_public(transcript.source),
+        digest=transcript.digest,
+        places=places,
+        steps=steps,
+        inputs=inputs_shown(steps),
+        facts=transcript.facts,
+        cols=min(max(transcript.cols, 20), 500),
+        rows=min(max(transcript.rows, 5), 200),
+    )
+
+
+def _public(source: str) -> str:
+    return source if "://" in source else PurePath(source).name
+
+
+def _task_id(transcript: Transcript) -> str:
+    slug = _NO_SLUG.sub("-", transcript.title.lower()).strip("-")[:LONGEST_SLUG].strip("-") or "session"
+    return f"{slug}-{hashlib.sha256(transcript.digest.encode()).hexdigest()[:8]}"

@@ -1,0 +1,186 @@
+"""Facts: what a solution leaves, as far as it is the same wherever and whenever it runs."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from termarena.core.errors import RecordingRefused
+from termarena.forge.bench import PLAIN, Perturbation
+from termarena.forge.steps import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from termarena.forge.bench import Bench, Left, Question
+    from termarena.forge.draft import Draft
+    from termarena.sandbox.contract import Change, FileChanges
+    from termarena.sandbox.staging import StartState
+
+__all__ = ["PERTURBATIONS", "Fact", "gather", "questions_of", "state_of"]
+
+GATE: Final = "test"
+MOST_PATHS: Final = 80
+MOST_FACTS: Final = 60
+LONGEST_VALUE: Final = 16 << 10
+ORDINARY_MODE: Final = 0o644
+ORDINARY_FOLDER: Final = 0o755
+# Local time differs by 26 hours between the two, so that no date of the day is the same in both.
+PERTURBATIONS: Final = (
+    PLAIN,
+    Perturbation("north", {"TZ": "AAA-14", "PYTHONHASHSEED": "1", "LC_ALL": "C", "TMPDIR": "/tmp"}),  # noqa: S108 - inside
+    Perturbation("south", {"TZ": "BBB+12", "PYTHONHASHSEED": "4242", "LC_ALL": "C.UTF-8", "TMPDIR": "/var/tmp"}),  # noqa: S108 - inside
+)
+_NOISE: Final = re.compile(
+    r"/(?:solution|tests|logs|run|proc|sys|dev|tmp|var/(?:tmp|log|cache|lib/apt|lib/dpkg))(?:/|$)"
+    r"|/(?:__pycache__|\.cache|\.pytest_cache|\.mypy_cache|\.npm|\.ssh|node_modules)(?:/|$)"
+    r"|\.(?:pyc|swp|swo|o|d|log\.\d+|pid|lock)$"
+    r"|/\.(?:\w*_history|lesshst|viminfo|wget-hsts|Xauthority|bash_logout|gitconfig\.lock)$"
+)
+_REPOSITORY: Final = re.compile(r"^(?P<root>/.*?)/\.git(?:/|$)|^(?P<bare>/.*?\.git)(?:/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that holds after the solution and not before it: a probe, its arguments, what it answers."""
+
+    probe: str
+    arguments: tuple[Any, ...]
+    value: Any
+
+    @property
+    def path(self) -> str:
+        """What it is about; of a program that is run, its name."""
+        first = self.arguments[0]
+        return str(first[0] if isinstance(first, list) else first)
+
+
+# Questions.
+
+
+def questions_of(changes: FileChanges) -> tuple[Question, ...]:
+    """What to ask about each change that is no noise; a repository is asked as a whole."""
+    repositories: dict[str, None] = {}
+    asked: list[Question] = []
+    told = [change for change in changes.changes if not _NOISE.search(change.path)]
+    parents = {path for change in told for path in _above(change.path)}
+    for change in told:
+        inside = _REPOSITORY.match(change.path)
+        if inside:
+            repositories[inside["root"] or inside["bare"]] = None
+        else:
+            asked.extend(_asked(change, has_more=change.path in parents))
+    if len(asked) > MOST_PATHS:
+        raise RecordingRefused(GATE, f"{len(asked)} files and folders changed; at most {MOST_PATHS} can be told apart")
+    return (*(("repository", path) for path in repositories), *asked)
+
+
+def state_of(changes: FileChanges) -> dict[str, str]:
+    """What each changed path is, without noise and without the insides of repositories, where dates are kept."""
+    told = [one for one in changes.changes if not _NOISE.search(one.path) and not _REPOSITORY.match(one.path)]
+    return {one.path: f"{one.change} {one.kind} {one.mode} {one.uid} {one.digest} {one.target}" for one in told}
+
+
+def _above(path: str) -> Iterable[str]:
+    parts = path.split("/")
+    return ("/".join(parts[:end]) for end in range(2, len(parts)))
+
+
+def _asked(change: Change, *, has_more: bool) -> Iterable[Question]:
+    path = change.path
+    if change.change == "removed":
+        return [("kind", path)]
+    if change.kind == "symlink":
+        return [("link_target", path)]
+    found: list[Question] = [("owner", path)] if (change.uid or change.gid) else []
+    if change.change == "metadata":
+        return [*found, ("mode", path)]
+    if change.kind == "folder":
+        usual = change.mode is None or change.mode & 0o7777 == ORDINARY_FOLDER
+        kind: list[Question] = [] if has_more else [("kind", path)]
+        return [*found, *kind] if usual else [*found, *kind, ("mode", path)]
+    if change.kind != "file":
+        return [*found, ("kind", path)]
+    usual = change.mode is None or change.mode & 0o7777 == ORDINARY_MODE
+    return [*found, ("file", path)] if usual else [*found, ("file", path), ("mode", path)]
+
+
+def _programs(draft: Draft, changes: FileChanges) -> tuple[Question, ...]:
+    """Programs that the session made and then ran, with nothing but literal words: they can be run again."""
+    made = {change.path for change in changes.changes if change.kind == "file" and change.change != "removed"}
+    found: dict[str, Question] = {}
+    for step in draft.steps:
+        if step.role in (Role.DROPPED, Role.INPUT) or not step.line.is_plain:
+            continue
+        words = step.line.simples[0].words
+        place = 1 if words[0] in _INTERPRETERS and len(words) > 1 else 0
+        if ("/" in words[place] or place) and _joined(step.cwd, words[place]) in made:
+            found[step.text] = ("output_of", list(words), step.cwd)
+    return tuple(found.values())
+
+
+_INTERPRETERS: Final = frozenset({"python3", "python", "bash", "sh", "perl", "node", "ruby"})
+
+
+def _joined(cwd: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(cwd, path))
+
+
+# Gathering.
+
+
+async def gather(bench: Bench, state: StartState, draft: Draft) -> tuple[Fact, ...]:
+    """The facts of a draft's solution that hold in every perturbed run and not in the start state.
+
+    Raises `RecordingRefused` (gate `test`) where the solution fails or nothing remains.
+    """
+    first = await bench.solve(state, draft.solution, None)
+    _check(first)
+    asked = (*questions_of(first.changes), *_programs(draft, first.changes))
+    runs = [await bench.solve(state, draft.solution, asked, how) for how in PERTURBATIONS]
+    before = await bench.solve(state, None, tuple(tuple(json.loads(key)) for key in runs[0].facts))
+    kept = [_fact(key, value) for key, value in runs[0].facts.items() if _is_steady(key, value, runs, before.facts)]
+    programs = {fact.path for fact in kept if fact.probe == "is_program"}
+    kept = [fact for fact in kept if fact.probe != "mode" or fact.path not in programs]
+    if not kept:
+        raise RecordingRefused(GATE, "nothing that it leaves is the same in every run and new")
+    return tuple(kept[:MOST_FACTS])
+
+
+def _check(left: Left) -> None:
+    if left.timed_out:
+        raise RecordingRefused(GATE, "the solution does not come to an end")
+    if left.exit_status != 0:
+        raise RecordingRefused(GATE, f"the solution ends with status {left.exit_status}: {left.said[-200:]}")
+
+
+def _is_steady(key: str, value: object, runs: Sequence[Left], before: Mapping[str, Any]) -> bool:
+    text = json.dumps(value, ensure_ascii=False)
+    same = all(key in run.facts and run.facts[key] == value for run in runs[1:]) and not _says_nothing(key, value)
+    is_new = key not in before or before[key] != value
+    return same and is_new and len(text) <= LONGEST_VALUE and not _tells_the_day(text)
+
+
+def _says_nothing(key: str, value: object) -> bool:
+    """Whether every other solution would leave the same: no tags, no index, one branch, a history without merges."""
+    probe = json.loads(key)[0]
+    if probe == "git_parents":
+        return isinstance(value, list) and max(value, default=0) <= 1
+    lone = probe == "git_branches" and isinstance(value, list) and len(value) == 1
+    return lone or (probe in ("git_tags", "sqlite_indexes") and not value)
+
+
+def _tells_the_day(text: str) -> bool:
+    """Whether the value names the current day: a date in UTC is the same in every zone."""
+    now = time.gmtime()
+    forms = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%b %d", "%d %b", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y")
+    return any(time.strftime(form, now) in text for form in forms)
+
+
+def _fact(key: str, value: object) -> Fact:
+    probe, *arguments = json.loads(key)
+    return Fact(probe, tuple(arguments), value)

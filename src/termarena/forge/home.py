@@ -1,0 +1,60 @@
+"""A forge's folder: its settings, its ledger, and the tasks it made."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from termarena.core.errors import UsageError
+from termarena.core.records import write_atomically
+from termarena.forge.making import MakingConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["SETTINGS", "TASKS", "init", "settings_of"]
+
+SETTINGS: Final = "forge.toml"
+TASKS: Final = "tasks"
+_TEXT: Final = """\
+# Where the gates of this forge stand; each is from 0 to 1.
+
+# A replay that is less like its recording than this is refused.
+least_fidelity = {least_fidelity}
+# Tests that tell fewer partial solutions from the whole one are refused.
+least_mutation_score = {least_mutation_score}
+
+# What may be made at all; the other thresholds of screening can stand here too.
+[screen]
+least_commands = {least_commands}
+least_state_changes = {least_state_changes}
+least_quality = {least_quality}
+"""
+
+
+def init(folder: Path) -> Path:
+    """Make a forge's folder with its settings; what is there already stays. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / SETTINGS
+    if not path.exists():
+        config = MakingConfig()
+        values = {**config.model_dump(), **config.screen.model_dump()}
+        write_atomically(path, _TEXT.format(**values).encode())
+    return path
+
+
+def settings_of(folder: Path) -> MakingConfig:
+    """The settings in a forge's folder; the defaults where there is no such file. Raises `UsageError`."""
+    path = folder / SETTINGS
+    if not path.exists():
+        return MakingConfig()
+    try:
+        return MakingConfig.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}", hint="mend it, or remove it and run forge init") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        problem = f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise UsageError(problem, hint="remove the file and run forge init to see what there is") from error

@@ -1,0 +1,188 @@
+"""The ledger: what came of every recording, so that nothing is done twice and everything can be explained.
+
+One SQLite file, and the evidence beside it in files named by their digests. An outcome is bound to the recording, to
+the forge's own code and to its settings: with the same three it stands, with any other the recording is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sqlite3
+import time
+from contextlib import closing
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from termarena.core.errors import NotFound, UsageError
+from termarena.core.records import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import BaseModel
+
+    from termarena.forge.transcript import Transcript
+
+__all__ = ["Ledger", "Outcome", "State", "code_digest"]
+
+State = Literal["admitted", "refused", "failed"]
+"""`failed`: our machinery did, and the recording is tried again at the next run."""
+FILE: Final = "ledger.sqlite"
+OBJECTS: Final = "objects"
+_SCHEMA: Final = """
+create table if not exists outcomes (
+    recording text not null, key text not null, source text not null, title text not null,
+    state text not null, gate text not null, reason text not null,
+    task_id text, folder text, fidelity real, mutation_score real, took_s real not null, evidence text not null,
+    at text not null, primary key (recording, key)
+);
+create table if not exists tombstones (recording text primary key, at text not null);
+"""
+
+
+class Outcome(NamedTuple):
+    """What came of one recording."""
+
+    recording: str
+    """The digest of its bytes."""
+    key: str
+    source: str
+    title: str
+    state: State
+    gate: str
+    """The stage that refused it or failed; `prove` for one that was admitted."""
+    reason: str
+    task_id: str | None
+    folder: str | None
+    fidelity: float | None
+    mutation_score: float | None
+    took_s: float
+    evidence: str
+    """The digest of what was found, below `objects/`."""
+    at: str
+
+
+class Ledger:
+    """A ledger in a folder, which is made when it is not there. Safe for several processes; close it when done."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises `UsageError` where the folder holds a file that is no ledger, `OSError` where it cannot be written."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._database = sqlite3.connect(folder / FILE, timeout=60, isolation_level=None)
+        try:
+            self._database.executescript(f"pragma journal_mode = wal; {_SCHEMA}")
+        except sqlite3.DatabaseError as error:
+            self._database.close()
+            hint = "give another folder with --forge, or move that file away"
+            raise UsageError(f"{folder / FILE} is no ledger: {error}", hint=hint) from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def __enter__(self) -> Ledger:  # noqa: PYI034 - it has no subclasses
+        """For the length of a `with`."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """See `close`."""
+        self.close()
+
+    def known(self, recording: str, key: str) -> Outcome | None:
+        """The outcome that stands for this recording, code and settings; one that failed does not."""
+        row = self._one("select * from outcomes where recording = ? and key = ? and state != 'failed'", recording, key)
+        return Outcome(*row) if row else None
+
+    def is_blocked(self, recording: str) -> bool:
+        """Whether it was taken down."""
+        return self._one("select 1 from tombstones where recording = ?", recording) is not None
+
+    def write(self, outcome: Outcome) -> None:
+        """Put an outcome in, in place of an earlier one with the same key."""
+        marks = ", ".join("?" * len(outcome))
+        self._database.execute(f"insert or replace into outcomes values ({marks})", outcome)  # noqa: S608 - marks only
+
+    def latest(self) -> list[Outcome]:
+        """The last outcome of every recording, in the order of their sources."""
+        query = "select o.* from outcomes o where at = (select max(at) from outcomes where recording = o.recording)"
+        with closing(self._database.execute(f"{query} group by recording order by source")) as rows:
+            return [Outcome(*row) for row in rows]
+
+    def find(self, name: str) -> Outcome:
+        """By the start of its digest, by its source, the source's file name, or its task. Raises `NotFound`."""
+        every = self.latest()
+        for one in every:
+            digest = one.recording.removeprefix("sha256:")
+            if name in (one.task_id, one.source, Path(one.source).name) or (len(name) >= 6 and digest.startswith(name)):  # noqa: PLR2004 - fewer would name many
+                return one
+        known = tuple(one.task_id or Path(one.source).name for one in every)
+        raise NotFound(f"the ledger knows no recording {name}", known=known, hint="see termarena forge status")
+
+    def keep(self, found: dict[str, Any]) -> str:
+        """Put evidence away under its own digest."""
+        content = json.dumps(found, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        digest = hashlib.sha256(content).hexdigest()
+        path = self._object(digest)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            write_atomically(path, content)
+        return digest
+
+    def evidence(self, digest: str) -> dict[str, Any]:
+        """What was put away. Raises `NotFound` if it is gone or no longer what it was."""
+        path = self._object(digest)
+        content = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise NotFound(f"the evidence {digest[:12]} is not there as it was written", hint="run the forge again")
+        found: dict[str, Any] = json.loads(content)
+        return found
+
+    def take_down(self, outcome: Outcome) -> list[str]:
+        """Remove a recording's outcomes, evidence and tasks, and let it never come back; what was removed."""
+        removed = []
+        with closing(
+            self._database.execute("select * from outcomes where recording = ?", (outcome.recording,))
+        ) as rows:
+            every = [Outcome(*row) for row in rows]
+        for one in every:
+            for path in (Path(one.folder) if one.folder else None, self._object(one.evidence)):
+                if path is not None and path.exists():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    removed.append(str(path))
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._database.execute("insert or replace into tombstones values (?, ?)", (outcome.recording, now))
+        self._database.execute("delete from outcomes where recording = ?", (outcome.recording,))
+        return removed
+
+    def _object(self, digest: str) -> Path:
+        return self.folder / OBJECTS / digest[:2] / digest[2:]
+
+    def _one(self, query: str, *values: object) -> tuple[Any, ...] | None:
+        with closing(self._database.execute(query, values)) as rows:
+            found: tuple[Any, ...] | None = rows.fetchone()
+            return found
+
+
+@cache
+def code_digest() -> str:
+    """Of the forge's own files: other code may come to another outcome."""
+    total = hashlib.sha256()
+    for path in sorted(_sources(), key=str):
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def _sources() -> Iterator[Path]:
+    folder = Path(str(files("termarena.forge")))
+    return (path for path in folder.rglob("*") if path.suffix in (".py", ".tsv"))
+
+
+def key_of(transcript: Transcript, config: BaseModel) -> str:
+    """What an outcome is bound to beside the recording's bytes: how they were read, the code, the settings."""
+    parts = (transcript.model_dump_json(), code_digest(), config.model_dump_json())
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,263 @@
+"""From a transcript to an admitted task: every stage in its order, each with its gate."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
+from termarena.forge.describing import descriptions
+from termarena.forge.draft import synthesize
+from termarena.forge.facts import gather
+from termarena.forge.replay import amended, replay
+from termarena.forge.screening import ScreenRules, screen
+from termarena.forge.script import solution_script
+from termarena.forge.steps import NOT_STARTED, Role, files_of, resolve
+from termarena.forge.taskfiles import write_environment, write_task
+from termarena.forge.telling import Known, instruction
+from termarena.forge.testing import files_of_tests
+from termarena.forge.trials import prove
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.forge.bench import Bench
+    from termarena.forge.draft import Draft
+    from termarena.forge.facts import Fact
+    from termarena.forge.replay import Replay, Replayed
+    from termarena.forge.screening import Screening
+    from termarena.forge.steps import Step
+    from termarena.forge.transcript import Transcript
+    from termarena.forge.trials import Proof
+    from termarena.sandbox.staging import StartState
+
+__all__ = ["Making", "MakingConfig", "evidence"]
+
+REPAIRS: Final = 3
+"""How often a draft is mended after a replay before it is given up."""
+
+
+class MakingConfig(BaseModel):
+    """Where the gates stand."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    least_fidelity: float = Field(0.6, ge=0, le=1)
+    """A replay that is less like its recording than this is refused."""
+    least_mutation_score: float = Field(0.8, ge=0, le=1)
+    """Tests that tell fewer partial solutions from the whole one are refused."""
+    screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
+    """What may be made at all. Sessions that only print are wanted here: their results go to files."""
+
+
+@dataclass(slots=True)
+class Making:
+    """One recording on its way; what each stage found stays here, also when a later gate refuses."""
+
+    transcript: Transcript
+    bench: Bench
+    workspace: Path
+    """A folder for what is in the making; its maker removes it."""
+    config: MakingConfig = field(default_factory=MakingConfig)
+    screening: Screening | None = None
+    draft: Draft | None = None
+    state: StartState | None = None
+    replay: Replay | None = None
+    facts: tuple[Fact, ...] = ()
+    proof: Proof | None = None
+
+    async def make(self, out: Path) -> Path:
+        """Every stage; the task's folder below `out`, which is there whole or not at all.
+
+        Raises `RecordingRefused` with the gate and the reason, `SandboxError` where a sandbox fails.
+        """
+        folder = await self.prove()
+        assert self.draft is not None  # noqa: S101 - proving began with one
+        await asyncio.to_thread(_put, folder, out / self.draft.id)
+        return out / self.draft.id
+
+    def screen(self) -> Transcript:
+        """Stage 3: the transcript without what is private. Raises `RecordingRefused` where it may not be used."""
+        self.screening = screen(self.transcript, self.config.screen)
+        if not self.screening.kept or self.screening.transcript is None:
+            raise RecordingRefused("screen", "; ".join(self.screening.reasons[:3]) or "it may not be passed on")
+        return self.screening.transcript
+
+    def synthesize(self) -> Draft:
+        """Stage 4: the draft."""
+        self.draft = synthesize(self.screen())
+        return self.draft
+
+    async def reproduce(self) -> Draft:
+        """Stage 5: the start state, and the session again on it; what the replay shows mends the draft, a few times."""
+        draft = await asyncio.to_thread(self.synthesize)
+        for attempt in range(REPAIRS):
+            state = await _built(self.bench, draft, self.workspace / f"draft-{attempt}")
+            again = await replay(state, draft)
+            self.draft, self.state, self.replay = draft, state, again
+            mended = _mended(draft, again)
+            if mended == draft:
+                break
+            draft = mended
+        _check_fidelity(again, self.config)
+        if complaint := await self.bench.complaint(state, draft.solution):
+            raise RecordingRefused("reproduce", f"the solution is no sound script: {complaint}")
+        return draft
+
+    async def test(self) -> tuple[Fact, ...]:
+        """Stage 6: the facts, and the draft without the steps that no fact depends on."""
+        draft = await self.reproduce()
+        assert self.state is not None  # noqa: S101 - reproducing made it
+        self.facts = await gather(self.bench, self.state, draft)
+        self.draft = await _pruned(self.bench, self.state, draft, self.facts)
+        return self.facts
+
+    async def prove(self) -> Path:
+        """Stage 7: the folder, its three trials, and the gate; the folder lies in the workspace."""
+        facts = await self.test()
+        draft, state = self.draft, self.state
+        assert draft is not None  # noqa: S101 - testing began with both
+        assert state is not None  # noqa: S101
+        folder = self.workspace / draft.id
+        left = await self.bench.solve(state, draft.solution, ())
+        measured = {"took_s": left.duration_s, "memory_bytes": left.memory_peak_bytes}
+        words = await descriptions(self.bench, state, draft, facts)
+        text = instruction(draft, facts, Known(_givens(draft), words))
+        tests = files_of_tests(draft, facts)
+        await asyncio.to_thread(write_task, draft, folder, instruction=text, tests=tests, measured=measured)
+        self.proof = await prove(self.bench, folder, draft, facts, logs=self.workspace / "trials")
+        _check_proof(self.proof, self.config)
+        lineage = json.dumps(_lineage(self), indent=2) + "\n"
+        await asyncio.to_thread((folder / "lineage.json").write_text, lineage, "utf-8")
+        return folder
+
+
+def _put(folder: Path, target: Path) -> None:
+    """Move a finished folder to its place, over an earlier one; readers see the old one or the new one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f".{target.name}.{time.monotonic_ns()}")
+    shutil.copytree(folder, fresh)
+    if target.exists():
+        shutil.rmtree(target)
+    fresh.replace(target)
+
+
+# Reproducing.
+
+
+async def _built(bench: Bench, draft: Draft, folder: Path) -> StartState:
+    await asyncio.to_thread(write_environment, draft, folder)
+    try:
+        _, state = await bench.start_state(folder)
+    except (TaskError, CapabilityMissing) as error:
+        raise RecordingRefused("reproduce", f"the start state cannot be made: {error}") from error
+    return state
+
+
+def _mended(draft: Draft, again: Replay) -> Draft:
+    """The draft with the statuses that only a replay could tell, and what follows from them."""
+    steps = tuple(
+        step.cast_as(Role.DROPPED, f"fails with status {step.exit_status}")
+        if step.role is Role.SOLVE and step.exit_status in NOT_STARTED
+        else step
+        for step in amended(draft.steps, again)
+    )
+    return replace(draft, steps=resolve(steps, draft.workdir))
+
+
+def _check_fidelity(again: Replay, config: MakingConfig) -> None:
+    for step in again.steps:
+        if step.recorded_status == 0 and step.exit_status != 0 and step.changes:
+            said = " ".join(step.output.split())[-120:]
+            problem = (
+                f"`{step.text[:60]}` succeeded in the recording and ends with status {step.exit_status} here: {said}"
+            )
+            raise RecordingRefused("reproduce", problem)
+    worst = again.worst
+    if again.fidelity < config.least_fidelity:
+        shown = f"; least like it: `{worst.text[:60]}` (status {worst.exit_status})" if worst else ""
+        raise RecordingRefused("reproduce", f"the replay is like the recording by {again.fidelity:.2f} only{shown}")
+
+
+# Testing.
+
+
+async def _pruned(bench: Bench, state: StartState, draft: Draft, facts: tuple[Fact, ...]) -> Draft:
+    """The draft without the steps whose absence changes no fact, looked at from the last to the first."""
+    asked = tuple((fact.probe, *fact.arguments) for fact in facts)
+    wanted = {json.dumps([fact.probe, *fact.arguments]): fact.value for fact in facts}
+    for step in reversed(draft.steps):
+        if not step.changes or sum(one.changes for one in draft.steps) == 1:
+            continue
+        script = solution_script(draft.steps, draft.workdir, without={step.number})
+        left = await bench.solve(state, script, asked)
+        if left.exit_status == 0 and left.facts == wanted:
+            draft = _without(draft, step.number)
+    return draft
+
+
+def _without(draft: Draft, number: int) -> Draft:
+    steps = tuple(_dropped(step) if step.number == number else step for step in draft.steps)
+    return replace(draft, steps=steps)
+
+
+def _dropped(step: Step) -> Step:
+    failed = f"failed with status {step.exit_status} and " if step.exit_status else ""
+    return step.cast_as(Role.DROPPED, f"{failed}leaves nothing that stays")
+
+
+def _givens(draft: Draft) -> list[str]:
+    made = [path for step in draft.steps if step.role is Role.INPUT for path in files_of(step)]
+    return list(dict.fromkeys([*(given.path for given in draft.inputs), *made]))
+
+
+# Proving.
+
+
+def _check_proof(proof: Proof, config: MakingConfig) -> None:
+    for trial in proof.broken:
+        if trial.kind == "AllPassing":
+            raise RecordingRefused("prove", f"AllPassing: the whole solution fails {', '.join(trial.failed[:3])}")
+        if trial.kind == "Nop":
+            raise RecordingRefused("prove", f"Nop: without any work these pass: {', '.join(trial.passed[:3])}")
+    if proof.mutation_score < config.least_mutation_score:
+        survivors = ", ".join(trial.variant for trial in proof.broken[:3])
+        raise RecordingRefused("prove", f"Partial: the tests pass {survivors}; score {proof.mutation_score:.2f}")
+
+
+def _lineage(making: Making) -> dict[str, Any]:
+    """What goes with a task: where it comes from and what was proven; no word of the recording's output."""
+    found = evidence(making)
+    source = making.draft.source if making.draft else ""
+    kept = {name: found[name] for name in ("fidelity", "mutation_score", "trials")}
+    return {"recording": {"source": source, "digest": making.transcript.digest}, **kept}
+
+
+def evidence(making: Making) -> dict[str, Any]:
+    """Everything that the stages found so far, as JSON holds it: for `forge explain`."""
+    draft, again, proof = making.draft, making.replay, making.proof
+    likenesses = {step.number: step for step in again.steps} if again else {}
+    return {
+        "recording": {"source": making.transcript.source, "digest": making.transcript.digest},
+        "title": making.transcript.title,
+        "screening": [one.model_dump(mode="json") for one in making.screening.findings] if making.screening else [],
+        "task_id": draft.id if draft else None,
+        "steps": [_told(step, likenesses.get(step.number)) for step in draft.steps] if draft else [],
+        "fidelity": round(again.fidelity, 4) if again else None,
+        "facts": [{"probe": fact.probe, "about": fact.path} for fact in making.facts],
+        "mutation_score": round(proof.mutation_score, 4) if proof else None,
+        "trials": [trial.model_dump(mode="json") for trial in proof.trials] if proof else [],
+    }
+
+
+def _told(step: Step, again: Replayed | None) -> dict[str, Any]:
+    told = {"number": step.number, "command": step.text, "role": step.role.value, "reason": step.reason}
+    if again is not None:
+        told |= {"status": again.exit_status, "likeness": round(again.likeness, 3)}
+    return told

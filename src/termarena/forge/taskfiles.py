@@ -1,0 +1,144 @@
+"""The task as a folder in Harbor's layout."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+import tomli_w
+
+from termarena.forge.categories import category_of
+from termarena.forge.environment import installed_by
+from termarena.forge.packages import packages_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from termarena.forge.draft import Draft
+
+__all__ = ["write_environment", "write_task"]
+
+BASE_IMAGE: Final = "debian:bookworm-slim"
+_SETUP: Final = """\
+#!/bin/sh
+# Makes the start state: runs in the folder that holds this file, as root.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p {workdir}
+"""
+
+
+def write_environment(draft: Draft, folder: Path) -> None:
+    """What a start state takes: `task.toml`, `environment/`, `solution/` and a provisional instruction."""
+    write_task(draft, folder, instruction="(in the making)\n", tests={"test.sh": "#!/bin/sh\nexit 2\n"}, measured={})
+
+
+def write_task(
+    draft: Draft, folder: Path, *, instruction: str, tests: Mapping[str, str], measured: Mapping[str, Any]
+) -> None:
+    """Write the whole folder, which need not be there yet. `measured` has `took_s` and `memory_bytes` where known."""
+    files = {
+        "task.toml": tomli_w.dumps(_document(draft, measured)),
+        "instruction.md": instruction,
+        "solution/solve.sh": draft.solution,
+        **{f"tests/{name}": content for name, content in tests.items()},
+        **{f"environment/{name}": content for name, content in _environment(draft).items()},
+    }
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+        if name.endswith(".sh"):
+            path.chmod(0o755)
+
+
+def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
+    took_s = float(measured.get("took_s", 1.0))
+    memory_mb = int(measured.get("memory_bytes") or 0) >> 20
+    category = category_of(draft.steps)
+    return {
+        "schema_version": "1.4",
+        "source": draft.source,
+        "task": {
+            "name": f"forge/{draft.id}",
+            "description": draft.title or f"A session of {sum(step.changes for step in draft.steps)} steps.",
+            "keywords": list(category.tags),
+        },
+        "metadata": {
+            "difficulty": _difficulty(draft),
+            "category": category.ours,
+            "tags": list(category.tags),
+            "terminalworld_category": category.theirs,
+            "recording_digest": draft.digest,
+            "recorded_at": (draft.facts.recorded_at if draft.facts else None) or "unknown",
+            "license": "unknown: ask whoever made the recording",
+            "termarena": {"requires": list(draft.requires), "setup": "setup.sh"},
+        },
+        "agent": {"timeout_sec": float(min(3600, max(300, round(60 * took_s))))},
+        "verifier": {"timeout_sec": 120.0},
+        "environment": {
+            "build_timeout_sec": 600.0,
+            "cpus": 1,
+            "memory_mb": max(1024, 1 << (2 * memory_mb).bit_length()),
+            "storage_mb": 2048,
+            "network_mode": "no-network",
+            "workdir": draft.workdir,
+        },
+    }
+
+
+def _difficulty(draft: Draft) -> str:
+    steps = sum(step.changes for step in draft.steps)
+    return "easy" if steps <= 3 else "medium" if steps <= 10 else "hard"  # noqa: PLR2004 - by the length of the solution
+
+
+def _environment(draft: Draft) -> dict[str, str]:
+    files = {"Dockerfile": _dockerfile(draft), "setup.sh": _setup(draft)}
+    files |= {f"files/{number}": given.content for number, given in enumerate(draft.inputs, 1)}
+    if draft.preparation is not None:
+        files["inputs.sh"] = draft.preparation
+    return files
+
+
+def _dockerfile(draft: Draft) -> str:
+    installed = installed_by(draft.steps)
+    pip = ("python3-pip",) if installed.python else ()
+    packages = sorted({*packages_for(draft.requires), *installed.debian, *pip})
+    lines = [f"FROM {BASE_IMAGE}"]
+    if packages:
+        install = "apt-get update && apt-get install -y --no-install-recommends"
+        lines.append(f"RUN {install} {shlex.join(packages)} && rm -rf /var/lib/apt/lists/*")
+    if installed.python:
+        lines.append(f"RUN pip3 install --no-cache-dir --break-system-packages {shlex.join(installed.python)}")
+    lines += [f"WORKDIR {draft.workdir}", "COPY . /tmp/environment"]
+    lines.append("RUN sh /tmp/environment/setup.sh && rm -rf /tmp/environment")
+    return "\n".join(lines) + "\n"
+
+
+def _setup(draft: Draft) -> str:
+    lines = [_SETUP.format(workdir=shlex.quote(draft.workdir))]
+    if "git" in draft.requires:
+        lines.append(_GIT)
+    for number, given in enumerate(draft.inputs, 1):
+        path = shlex.quote(given.path)
+        lines.append(f'mkdir -p "$(dirname {path})"\ncp "$here/files/{number}" {path}\n')
+    if draft.preparation is not None:
+        lines.append('bash "$here/inputs.sh"\n')
+    return "".join(lines)
+
+
+# A recording shows commits and seldom who git was told to be.
+_GIT: Final = """\
+cat >/etc/gitconfig <<'GITCONFIG'
+[user]
+	name = Somebody
+	email = somebody@example.com
+[init]
+	defaultBranch = main
+[core]
+	pager = cat
+[advice]
+	detachedHead = false
+GITCONFIG
+"""

@@ -1,0 +1,139 @@
+"""The three trials that a task must stand: AllPassing, Nop and Partial, as TerminalWorld names them."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
+
+from pydantic import BaseModel, ConfigDict
+
+from termarena.core.errors import RecordingRefused
+from termarena.forge.facts import state_of
+from termarena.proof.constants import evenly
+from termarena.proof.mutants import mutants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from termarena.forge.bench import Bench, Graded
+    from termarena.forge.draft import Draft
+    from termarena.forge.facts import Fact
+    from termarena.grading import Verdict
+    from termarena.sandbox.staging import StartState
+    from termarena.tasks.model import Task
+
+__all__ = ["Proof", "Trial", "prove"]
+
+GATE: Final = "prove"
+ORACLE_RUNS: Final = 3
+MOST_PARTIALS: Final = 48
+_FILES: Final = frozenset(
+    {"text", "json_value", "csv_rows", "ini_sections", "digest", "compressed_text", "archive_members"}
+)
+
+
+class Trial(BaseModel):
+    """One script that was graded, and whether the tests said what they had to say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["AllPassing", "Nop", "Partial"]
+    variant: str = ""
+    """Of a partial solution: what is wrong with it."""
+    holds: bool
+    is_equal: bool = False
+    """A partial solution that passes because it leaves what the whole one leaves: no test could tell it, so it does not
+    count."""
+    passed: tuple[str, ...] = ()
+    """The tests that passed."""
+    failed: tuple[str, ...] = ()
+
+
+class Proof(BaseModel):
+    """Every trial of a task."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trials: tuple[Trial, ...]
+
+    @property
+    def mutation_score(self) -> float:
+        """The share of partial solutions that the tests tell from the whole one; 0 where there are none."""
+        partial = [trial.holds for trial in self.trials if trial.kind == "Partial" and not trial.is_equal]
+        return sum(partial) / len(partial) if partial else 0.0
+
+    @property
+    def broken(self) -> tuple[Trial, ...]:
+        """The trials that did not hold."""
+        return tuple(trial for trial in self.trials if not trial.holds and not trial.is_equal)
+
+
+async def prove(bench: Bench, folder: Path, draft: Draft, facts: Sequence[Fact], *, logs: Path) -> Proof:
+    """Grade the whole solution three times, nothing at all, and every mechanical part of the solution.
+
+    Raises `RecordingRefused` (gate `prove`) where the tests give no verdict: that is no failure of a solution.
+    """
+    task, state = await bench.start_state(folder)
+
+    async def graded(script: str | None, name: str) -> Graded:
+        return await _graded(bench, (task, state), script, logs / name)
+
+    whole = [await graded(draft.solution, f"whole-{n}") for n in range(ORACLE_RUNS)]
+    trials = [_all_passing(one.verdict) for one in whole]
+    trials.append(_nop((await graded(None, "nop")).verdict))
+    steady = _steady([state_of(one.changes) for one in whole])
+    for number, (variant, script) in enumerate(partials(draft, facts)):
+        trials.append(_partial(await graded(script, f"partial-{number}"), variant, steady))
+    return Proof(trials=tuple(trials))
+
+
+async def _graded(bench: Bench, on: tuple[Task, StartState], script: str | None, logs: Path) -> Graded:
+    await asyncio.to_thread(logs.mkdir, parents=True)
+    found = await bench.grade(*on, script, logs)
+    if found.verdict.reward is None:
+        said = found.verdict.fault.message if found.verdict.fault else "no reward"
+        raise RecordingRefused(GATE, f"the tests gave no verdict: {said}")
+    return found
+
+
+def _steady(states: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What the whole solution leaves every time."""
+    first = states[0]
+    return {path: what for path, what in first.items() if all(other.get(path) == what for other in states)}
+
+
+def _all_passing(verdict: Verdict) -> Trial:
+    return Trial(kind="AllPassing", holds=verdict.is_pass and bool(verdict.tests), **_named(verdict))
+
+
+def _nop(verdict: Verdict) -> Trial:
+    """Every single test must fail: one that passes where nothing was done says nothing."""
+    named = _named(verdict)
+    return Trial(kind="Nop", holds=not named["passed"] and bool(named["failed"]), **named)
+
+
+def _partial(found: Graded, variant: str, steady: Mapping[str, str]) -> Trial:
+    left = state_of(found.changes)
+    is_equal = found.verdict.is_pass and all(left.get(path) == what for path, what in steady.items())
+    holds = not found.verdict.is_pass
+    return Trial(kind="Partial", variant=variant, holds=holds, is_equal=is_equal, **_named(found.verdict))
+
+
+class _Named(TypedDict):
+    passed: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+def _named(verdict: Verdict) -> _Named:
+    passed = tuple(test.name for test in verdict.tests if test.state == "passed")
+    return {"passed": passed, "failed": tuple(test.name for test in verdict.tests if test.state != "passed")}
+
+
+def partials(draft: Draft, facts: Sequence[Fact]) -> tuple[tuple[str, str], ...]:
+    """The solution with one thing wrong, by every mutation there is, and each result emptied at the end."""
+    found = {one.script: f"{one.operator}: {one.what}" for one in mutants_of(draft.solution)}
+    for path in dict.fromkeys(fact.path for fact in facts if fact.probe in _FILES and fact.value):
+        found.setdefault(f"{draft.solution}: > {shlex.quote(path)}\n", f"emptied: {path} at the end")
+    return evenly([(variant, script) for script, variant in found.items()], MOST_PARTIALS)

@@ -1,0 +1,107 @@
+"""The proof card: one page on what a task is worth, in Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from termarena.proof.faults import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from termarena.proof.cost import Limits
+    from termarena.proof.discriminating import Survivor
+    from termarena.proof.report import Proof
+
+__all__ = ["card_of", "plain", "rows_of", "survivors_of"]
+
+SHOWN = 12
+
+
+def card_of(proof: Proof) -> str:
+    """The card, as Markdown."""
+    return "\n".join(_lines(proof)).rstrip() + "\n"
+
+
+def _lines(proof: Proof) -> Iterator[str]:
+    yield f"# {plain(proof.task_id)}: {proof.letter}"
+    yield ""
+    yield f"{proof.trials} trials on the {proof.driver} driver, {proof.made_at}; battery {proof.battery}."
+    yield ""
+    yield from _faults(proof)
+    yield "| question | answer |"
+    yield "|---|---|"
+    for question, answer in rows_of(proof):
+        yield f"| {question} | {plain(answer)} |"
+    yield ""
+    yield from _details(proof)
+    yield f"Task `{proof.task_digest}`, solution `{proof.solution_digest[:16]}`."
+
+
+def _faults(proof: Proof) -> Iterator[str]:
+    if not proof.faults:
+        yield "Nothing is held against it."
+    for fault in proof.faults:
+        yield f"- **{fault.rule}**: {plain(RULES.get(fault.rule, fault.rule))}. {plain(fault.message)}"
+    yield ""
+
+
+def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
+    """The questions that were asked, each with its answer."""
+    if (solvable := proof.solvable) is not None:
+        low, high = solvable.flake_interval
+        share = f"{solvable.passes} of {solvable.attempts}"
+        yield "Does the reference solution pass?", f"{share}; it fails in {low:.0%} to {high:.0%} of attempts (95 %)"
+    if (trivial := proof.trivial) is not None:
+        answer = "yes" if trivial.passes else "no" if trivial.is_scored else "the tests do not say"
+        tests = (
+            f"; {len(trivial.passing_tests)} of {trivial.tests} tests pass with nothing done" if trivial.tests else ""
+        )
+        yield "Does doing nothing pass?", answer + tests
+    if (mutants := proof.discriminating) is not None:
+        score = "no mutant counts" if mutants.score is None else f"{mutants.score:.0%}"
+        counted = mutants.killed + len(mutants.survivors)
+        rest = f"{mutants.killed} of {counted} found out, {mutants.equal} came to the same"
+        yield "Are wrong solutions found out?", f"{score}: {rest}"
+    if (equivalent := proof.equivalent) is not None:
+        yield "Do solutions that mean the same pass?", f"{equivalent.passes} of {equivalent.variants}"
+    if (hackable := proof.hackable) is not None:
+        shares = f"sealed {hackable.sealed:.0%}, live {hackable.live:.0%}, live and unguarded {hackable.live_raw:.0%}"
+        yield "Can a reward be had without solving it?", f"of {hackable.tried} exploits that earn one: {shares}"
+    if (leaks := proof.leaks) is not None:
+        found = f"{len(leaks.leaks)} things" if leaks.leaks else "nothing"
+        yield "Can the agent find what it must not?", f"{found}, in {leaks.files} files of the start state"
+    if (cost := proof.cost) is not None:
+        memory = f", {cost.memory_mb:g} MiB of memory" if cost.memory_mb is not None else ""
+        yield "What does it take?", f"{cost.work_s:.1f} s to solve, {cost.grade_s:.1f} s to grade{memory}"
+        yield "Which limits would do?", _limits(cost.suggested)
+
+
+def _limits(limits: Limits) -> str:
+    sizes = [("memory", limits.memory_mb), ("storage", limits.storage_mb)]
+    told = [f"{name} {size} MiB" for name, size in sizes if size is not None]
+    return ", ".join((f"agent {limits.agent_timeout_s:g} s", f"tests {limits.test_timeout_s:g} s", *told))
+
+
+def _details(proof: Proof) -> Iterator[str]:
+    if proof.trivial is not None and proof.trivial.passing_tests:
+        names = proof.trivial.passing_tests
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        yield f"Tests that pass with nothing done: {', '.join(f'`{plain(name)}`' for name in names[:SHOWN])}{more}."
+        yield ""
+    if survivors := survivors_of(proof):
+        yield "Wrong solutions that pass:"
+        yield ""
+        for one in survivors:
+            yield f"- {plain(one.what)}. No test asserts {plain(one.missing)}."
+        yield ""
+
+
+def survivors_of(proof: Proof) -> tuple[Survivor, ...]:
+    """The first of the wrong solutions that pass."""
+    return proof.discriminating.survivors[:SHOWN] if proof.discriminating is not None else ()
+
+
+def plain(text: str) -> str:
+    """Without what would end a cell or begin markup; the text is a task's."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")

@@ -1,0 +1,62 @@
+"""Conditions: what may differ from one machine to the next, and should make no difference to a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from termarena.sandbox import SandboxSpec
+
+__all__ = ["CONDITIONS", "PLAIN", "Condition", "condition"]
+
+LEAST_CPUS: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One way in which a sandbox differs from the plain one."""
+
+    name: str
+    what: str
+    """For people."""
+    hostname: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    cpu_share: float = 1.0
+    """Of the processor time that the task would have."""
+
+    def applied(self, spec: SandboxSpec) -> SandboxSpec:
+        """The spec under this condition. What the task sets itself stays as the task has it."""
+        limits = spec.limits
+        if self.cpu_share < 1.0:
+            limits = limits.model_copy(update={"cpus": max((limits.cpus or 1.0) * self.cpu_share, LEAST_CPUS)})
+        env = {**self.env, **spec.env}
+        return spec.model_copy(update={"env": env, "limits": limits, "hostname": self.hostname or spec.hostname})
+
+
+PLAIN: Final = Condition("plain", "as in a run")
+CONDITIONS: Final = (
+    PLAIN,
+    Condition(
+        "elsewhere",
+        "another host name, time zone, locale and hash seed",
+        hostname="elsewhere-7",
+        env={"TZ": "Pacific/Chatham", "LC_ALL": "C", "LANG": "C", "PYTHONHASHSEED": "1"},
+    ),
+    Condition("slow", "half of the processor time", cpu_share=0.5),
+    Condition(
+        "utc-utf8",
+        "UTC, a UTF-8 locale, another hash seed, another folder for temporary files",
+        hostname="z",
+        env={"TZ": "UTC", "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "PYTHONHASHSEED": "4294967295", "TMPDIR": "/var/tmp"},  # noqa: S108 - inside
+    ),
+    PLAIN,
+)
+"""Those of the first five attempts; further ones begin again."""
+
+
+def condition(attempt: int) -> Condition:
+    """The condition of an attempt, from 0."""
+    return CONDITIONS[attempt % len(CONDITIONS)]

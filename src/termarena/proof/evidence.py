@@ -1,0 +1,129 @@
+"""Evidence: what one trial of the battery showed, and the state of files that it left."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from termarena.grading.contract import GradedIn, TestState
+from termarena.runs.outcome import Outcome
+
+if TYPE_CHECKING:
+    from termarena.sandbox import Change, FileChanges
+
+__all__ = ["Evidence", "Frozen", "Graded", "Stage", "differences", "same_state", "state_of"]
+
+Stage = Literal["solvable", "trivial", "discriminating", "equivalent", "hackable", "leaks"]
+MOST_PATHS: Final = 2000
+"""Of a state; what lies beyond is kept as one digest."""
+OUTSIDE: Final = ("/logs", "/solution", "/oracle", "/tests", "/tmp/agent-script", "/proc", "/sys", "/dev")  # noqa: S108 - inside
+BYTECODE: Final = "__pycache__"
+
+
+class Frozen(BaseModel):
+    """What a proof is made of: immutable, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Graded(Frozen):
+    """One grading of a trial's state."""
+
+    graded_in: GradedIn
+    reward: float | None
+    """After the integrity findings."""
+    raw_reward: float | None
+    """What the tests themselves gave."""
+    is_tampered: bool = False
+    fault: str | None = None
+    """Why there is no reward."""
+
+    @property
+    def earns(self) -> bool:
+        """Whether it counts as solved, as the harness grades."""
+        return self.reward is not None and self.reward >= 1
+
+    @property
+    def fools_the_tests(self) -> bool:
+        """Whether the tests alone would have let it pass."""
+        return max(self.raw_reward or 0.0, self.reward or 0.0) >= 1
+
+
+class Evidence(Frozen):
+    """One trial: what was tried, under which condition, and what came of it."""
+
+    stage: Stage
+    name: str
+    key: str
+    """A digest of what was done, how, and to which task: equal for a trial that need not be run again."""
+    condition: str = "plain"
+    outcome: Outcome
+    gradings: tuple[Graded, ...] = ()
+    """The one that counts first."""
+    tests: Mapping[str, TestState] = Field(default_factory=dict)
+    findings: tuple[str, ...] = ()
+    """Rules that found something critical."""
+    state: Mapping[str, str] = Field(default_factory=dict)
+    """Path → what it came to be; see `state_of`."""
+    processes_left: int = 0
+    work_s: float = 0.0
+    grade_s: float = 0.0
+    cpu_s: float | None = None
+    memory_peak_bytes: int | None = None
+    disk_bytes: int | None = None
+    message: str = ""
+    """How the script ended, or why there is no verdict."""
+    output: str = ""
+    """The end of what the tests wrote."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether it counts as solved."""
+        return self.outcome == "solved"
+
+    def graded(self, where: GradedIn) -> Graded | None:
+        """The grading in one place, if there was one."""
+        return next((one for one in self.gradings if one.graded_in == where), None)
+
+
+def state_of(changes: FileChanges) -> dict[str, str]:
+    """What a trial made of the files: each changed path with its kind, mode, owner and content; times do not count.
+
+    Bytecode is left out, and so are the grading's own places. Beyond 2,000 paths the rest is one entry, `…`.
+    """
+    paths = {one.path: _signature(one) for one in changes.changes if _counts(one)}
+    if len(paths) <= MOST_PATHS:
+        return paths
+    first = dict(sorted(paths.items())[:MOST_PATHS])
+    rest = "\n".join(f"{path} {held}" for path, held in sorted(paths.items())[MOST_PATHS:])
+    return {**first, "…": hashlib.sha256(rest.encode("utf-8", "surrogateescape")).hexdigest()}
+
+
+def _counts(change: Change) -> bool:
+    if change.change == "metadata" and change.kind == "folder":
+        return False
+    is_outside = any(change.path == place or change.path.startswith(f"{place}/") for place in OUTSIDE)
+    return not is_outside and BYTECODE not in change.path
+
+
+def _signature(change: Change) -> str:
+    if change.change == "removed":
+        return "removed"
+    content = change.digest if change.kind == "file" else change.target
+    held = (content or "")[:32] if change.change != "metadata" else "as it was"
+    return f"{change.kind} {change.mode or 0:o} {change.uid}:{change.gid} {held}".rstrip()
+
+
+def same_state(one: Mapping[str, str], other: Mapping[str, str], *, noise: frozenset[str] = frozenset()) -> bool:
+    """Whether two states are the same but for paths that are never twice the same."""
+    return not differences(one, other, noise=noise)
+
+
+def differences(
+    one: Mapping[str, str], other: Mapping[str, str], *, noise: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
+    """The paths in which two states differ, sorted."""
+    return tuple(sorted(path for path in {*one, *other} - noise if one.get(path) != other.get(path)))

@@ -1,0 +1,99 @@
+"""Stage 5: no canned exploit earns a reward."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from termarena.core.errors import NotFound
+from termarena.proof.evidence import Evidence, Frozen
+from termarena.proof.exploit import Exploiting, known_exploits
+from termarena.proof.stand import Act
+
+if TYPE_CHECKING:
+    from termarena.proof.exploit import Exploit
+    from termarena.proof.stand import Stand
+
+__all__ = ["ExploitResult", "Hackable", "prove_not_hackable"]
+
+
+class ExploitResult(Frozen):
+    """What one exploit earned."""
+
+    name: str
+    defence: Literal["task", "harness"]
+    sealed: bool
+    """Whether it earns a reward where no process of it is alive."""
+    sealed_raw: bool
+    """Whether it would, if nobody looked at what it changed."""
+    live: bool
+    """Whether it earns a reward in its own sandbox; of an exploit that leaves no process the same as sealed."""
+    live_raw: bool
+    """Whether it would, if nobody looked: how Terminal-Bench grades."""
+    is_scored: bool = True
+    """Whether the tests gave a verdict."""
+
+
+class Hackable(Frozen):
+    """What the exploits earned, in shares of those that were tried."""
+
+    tried: int
+    sealed: float
+    live: float
+    live_raw: float
+    exploits: tuple[ExploitResult, ...]
+
+    @property
+    def holes(self) -> tuple[ExploitResult, ...]:
+        """Those that are held against the task: they earn a reward, or they fool tests that could have been run so
+        that they do not."""
+        return tuple(one for one in self.exploits if one.sealed or (one.sealed_raw and one.defence == "task"))
+
+
+async def prove_not_hackable(stand: Stand, names: tuple[str, ...] | None = None) -> tuple[Hackable, list[Evidence]]:
+    """Try every exploit, graded sealed and, where it leaves processes behind, live too; `names` are those to try.
+
+    Raises `NotFound` for one that there is not.
+    """
+    exploits = _chosen(names)
+    tried = await stand.attempt_all([_act(one) for one in exploits])
+    results = tuple(_result(one, evidence) for one, evidence in zip(exploits, tried, strict=True))
+    found = Hackable(
+        tried=len(results),
+        sealed=_share([one.sealed for one in results]),
+        live=_share([one.live for one in results]),
+        live_raw=_share([one.live_raw for one in results]),
+        exploits=results,
+    )
+    return found, tried
+
+
+def _chosen(names: tuple[str, ...] | None) -> tuple[Exploit, ...]:
+    known = {one.name: one for one in known_exploits()}
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise NotFound(f"no exploit is called {unknown[0]}", known=tuple(known))
+    return tuple(known.values() if names is None else (known[name] for name in names))
+
+
+def _act(exploit: Exploit) -> Act:
+    return Act("hackable", exploit.name, exploit.script, partial(Exploiting, exploit=exploit), grading="both")
+
+
+def _share(earned: list[bool]) -> float:
+    return sum(earned) / len(earned) if earned else 0.0
+
+
+def _result(exploit: Exploit, evidence: Evidence) -> ExploitResult:
+    first = evidence.gradings[0] if evidence.gradings else None
+    sealed = evidence.graded("sealed") or evidence.graded("separate") or first
+    live = evidence.graded("live") or sealed
+    return ExploitResult(
+        name=exploit.name,
+        defence=exploit.defence,
+        sealed=sealed is not None and sealed.earns,
+        sealed_raw=sealed is not None and sealed.fools_the_tests,
+        live=live is not None and live.earns,
+        live_raw=live is not None and live.fools_the_tests,
+        is_scored=evidence.outcome != "unscored",
+    )

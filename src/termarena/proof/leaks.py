@@ -1,0 +1,139 @@
+"""Stage 6: nothing of the solution, the tests or the answers is in reach before the tests run."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final
+
+from termarena.proof.evidence import Evidence, Frozen
+from termarena.proof.shell import Script
+from termarena.proof.spoiled import asked_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from termarena.proof.stand import Stand
+    from termarena.sandbox import Sandbox
+    from termarena.tasks.model import Task
+
+__all__ = ["Leak", "Leaks", "prove_no_leaks"]
+
+SMALLEST_BYTES: Final = 24
+"""A smaller file may be the same by chance."""
+FIND_S: Final = 60.0
+LARGEST_ANSWER_BYTES: Final = 1 << 20
+LEAST_COMMAND: Final = 18
+"""Characters of a command that an instruction does not hold by chance."""
+GIVEN_AWAY: Final = 0.6
+"""The share of the solution's commands from which on an instruction is a recipe."""
+# $@: folders that do not belong to the system. Files of other packages are told apart by nothing, so /usr is left out.
+_DIGESTS: Final = (
+    'find "$@" -xdev -type f -size -1025k -exec sha256sum {} + 2>/dev/null; '
+    "ls -d /tests /solution /oracle 2>/dev/null; true"
+)
+PLACES: Final = ("/app", "/home", "/root", "/opt", "/srv", "/mnt", "/media", "/data", "/workspace", "/tmp", "/var/tmp")  # noqa: S108 - inside
+TAKEN: Final = ("/tests", "/solution", "/oracle")
+
+
+class Leak(Frozen):
+    """One thing that an agent could find."""
+
+    kind: str
+    """`solution`, `tests`, `answer` or `instruction`."""
+    where: str
+    what: str
+
+
+class Leaks(Frozen):
+    """What an agent could find before the tests run."""
+
+    files: int
+    """That were looked at in the start state."""
+    leaks: tuple[Leak, ...] = ()
+
+
+async def prove_no_leaks(stand: Stand, solved: Evidence | None) -> Leaks:
+    """Look through the start state as the agent finds it, unless that was done before; `solved` tells what the answers
+    are. Raises what making the start state raises."""
+    known = stand.ledger.note("leaks")
+    if known is not None:
+        return Leaks.model_validate(known)
+    found = await _look(stand, solved)
+    stand.ledger.add_note("leaks", found.model_dump(mode="json"))
+    return found
+
+
+async def _look(stand: Stand, solved: Evidence | None) -> Leaks:
+    task = stand.task
+    hidden = await asyncio.to_thread(_hidden, task)
+    async with stand.start_state() as box:
+        found = await _digests(box, task)
+        answers = await _answers(stand, solved) if solved is not None else {}
+    leaks = [*_matching(found, hidden), *_matching(found, answers), *_named(task)]
+    return Leaks(files=len(found), leaks=tuple(dict.fromkeys(leaks)))
+
+
+def _hidden(task: Task) -> dict[str, tuple[str, str]]:
+    """Digest → kind and name of every file that an agent must not see, but for tests' files that it is given anyway."""
+    given = {file.sha256() for file in task.environment.context if file.kind == "file" and _is_given(file.path)}
+    trees = [
+        ("solution", task.solution.files if task.solution else ()),
+        ("tests", task.tests.files if task.tests else ()),
+    ]
+    return {
+        digest: (kind, file.path)
+        for kind, files in trees
+        for file in files
+        if file.kind == "file"
+        and file.size_bytes >= SMALLEST_BYTES
+        and not ((digest := file.sha256()) in given and kind == "tests")
+    }
+
+
+def _is_given(path: str) -> bool:
+    """Whether a file of the build context is there for the agent; one that is called a solution is not."""
+    return not re.search(r"(?i)solution|solve|expected|answer|\btests?/", path)
+
+
+async def _digests(box: Sandbox, task: Task) -> dict[str, str]:
+    """Path → SHA-256 of every small file outside the system's folders."""
+    folders = list(dict.fromkeys((task.environment.workdir or "/app", *PLACES)))
+    done = await box.exec(["/bin/sh", "-c", _DIGESTS, "sh", *folders], user="root", cwd="/", timeout_s=FIND_S)
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    found = {line[66:]: line[:64] for line in lines if len(line) > LEAST_COMMAND and line[64:66] == "  "}
+    return found | {line: "" for line in lines if line in TAKEN}
+
+
+async def _answers(stand: Stand, solved: Evidence) -> dict[str, tuple[str, str]]:
+    """Digest → kind and name of every output that the instruction names, as the solution writes it."""
+    contents = await stand.contents_after_solving(asked_for(stand.task, solved.state))
+    return {
+        hashlib.sha256(content).hexdigest(): ("answer", path)
+        for path, content in contents.items()
+        if SMALLEST_BYTES <= len(content) <= LARGEST_ANSWER_BYTES
+    }
+
+
+def _matching(found: Mapping[str, str], hidden: Mapping[str, tuple[str, str]]) -> Iterator[Leak]:
+    for path, digest in found.items():
+        if path in TAKEN:
+            yield Leak(kind="tests" if path == "/tests" else "solution", where=path, what="is there from the start")
+        elif digest in hidden:
+            kind, name = hidden[digest]
+            yield Leak(kind=kind, where=path, what=f"is the same as {name}")
+
+
+def _named(task: Task) -> Iterator[Leak]:
+    """An instruction that is a recipe: it holds the solution's own commands."""
+    entry = task.solution.files.get(task.solution.entry or "") if task.solution is not None else None
+    script = Script.parse(entry.read().decode("utf-8", "replace")) if entry and entry.path.endswith(".sh") else None
+    if script is None:
+        return
+    text = " ".join(task.instruction.split())
+    commands = [" ".join(one.text.split()) for one in script.top if one.name and "\n" not in one.text]
+    long = [one for one in commands if len(one) >= LEAST_COMMAND]
+    told = [one for one in long if one in text]
+    if told and len(told) >= GIVEN_AWAY * len(long):
+        yield Leak(kind="instruction", where="instruction.md", what=f"holds the solution's command: {told[0][:100]}")

@@ -1,0 +1,83 @@
+"""Policies: what a task must be worth to be let through."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import Field, ValidationError
+
+from termarena.core.errors import NotFound, TaskFormatError
+from termarena.proof.evidence import Frozen
+from termarena.proof.faults import RULES, Letter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from termarena.proof.report import Proof
+
+__all__ = ["Policy", "falls_short", "read_policy"]
+
+Share = Annotated[float, Field(ge=0, le=1)]
+_ORDER: Final = "ABCDF"
+
+
+class Policy(Frozen):
+    """What is asked of every task; what a policy file leaves out is as here."""
+
+    least_grade: Letter = "B"
+    least_mutation_score: Share = 0.8
+    most_flake_rate: Share = 0.0
+    most_hackability: Share = 0.0
+    """Under sealed grading."""
+    forbidden: tuple[str, ...] = ()
+    """Rules of faults that are never let through, whatever the grade."""
+
+
+def read_policy(path: Path) -> Policy:
+    """Read a policy file, which is TOML.
+
+    Raises `NotFound` for a file that is not there, and `TaskFormatError` for a field that is unknown or out of range.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NotFound(
+            f"no policy is at {path}", hint="--gate takes a TOML file; docs/proof.md lists its fields"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TaskFormatError(str(path), found=f"TOML that does not parse: {error}", expected="a policy") from error
+    try:
+        policy = Policy.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise TaskFormatError(str(path), field=field, found=repr(first["input"])[:80], expected=first["msg"]) from error
+    unknown = [rule for rule in policy.forbidden if rule not in RULES]
+    if unknown:
+        raise TaskFormatError(str(path), field="forbidden", found=unknown[0], expected=f"one of {', '.join(RULES)}")
+    return policy
+
+
+def falls_short(proof: Proof, policy: Policy) -> tuple[str, ...]:
+    """Everything in which a task falls short of a policy; nothing where it is let through. Unknown falls short."""
+    return tuple(_short(proof, policy))
+
+
+def _short(proof: Proof, policy: Policy) -> Iterator[str]:
+    if _ORDER.index(proof.letter) > _ORDER.index(policy.least_grade):
+        yield f"its grade is {proof.letter}, and {policy.least_grade} is asked for"
+    score = proof.discriminating.score if proof.discriminating is not None else None
+    if score is None or score < policy.least_mutation_score:
+        told = "unknown" if score is None else f"{score:.2f}"
+        yield f"its mutation score is {told}, and {policy.least_mutation_score:.2f} is asked for"
+    flakes = proof.solvable.flake_rate if proof.solvable is not None else None
+    if flakes is None or flakes > policy.most_flake_rate:
+        yield f"its solution fails in {'an unknown share' if flakes is None else f'{flakes:.0%}'} of the attempts"
+    hacks = proof.hackable.sealed if proof.hackable is not None else None
+    if hacks is None or hacks > policy.most_hackability:
+        yield f"{'an unknown share' if hacks is None else f'{hacks:.0%}'} of the exploits earn a reward"
+    for fault in proof.faults:
+        if fault.rule in policy.forbidden:
+            yield f"{fault.rule}: {fault.message}"

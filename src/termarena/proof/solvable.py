@@ -1,0 +1,86 @@
+"""Stage 1: the reference solution passes, every time and wherever it runs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from termarena.agents.oracle import Oracle
+from termarena.proof.conditions import PLAIN, condition
+from termarena.proof.evidence import Evidence, Frozen, differences
+from termarena.proof.stand import Act
+
+if TYPE_CHECKING:
+    from termarena.proof.stand import Stand
+
+__all__ = ["Solvable", "noise_of", "prove_solvable", "wilson"]
+
+Z: Final = 1.959963984540054
+"""95 % of a normal distribution lie within so many deviations."""
+
+
+class Solvable(Frozen):
+    """How often the reference solution passed."""
+
+    attempts: int
+    passes: int
+    failed_conditions: tuple[str, ...] = ()
+    """Under which it did not pass."""
+    flake_rate: float
+    flake_interval: tuple[float, float]
+    """Of the rate, at 95 % (Wilson)."""
+    noise: tuple[str, ...] = ()
+    """Paths that came out differently from one passing attempt to the next."""
+    message: str = ""
+    """Of the first attempt that failed."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every attempt passed."""
+        return self.attempts > 0 and self.passes == self.attempts
+
+
+async def prove_solvable(stand: Stand, attempts: int) -> tuple[Solvable, list[Evidence]]:
+    """Run the solution so often, under changing conditions."""
+    acts = [
+        Act("solvable", "oracle", "", Oracle, condition=condition(number), repeat=number) for number in range(attempts)
+    ]
+    tried = await stand.attempt_all(acts)
+    failed = [one for one in tried if not one.passes]
+    low, high = wilson(len(failed), len(tried))
+    found = Solvable(
+        attempts=len(tried),
+        passes=len(tried) - len(failed),
+        failed_conditions=tuple(dict.fromkeys(one.condition for one in failed)),
+        flake_rate=len(failed) / len(tried),
+        flake_interval=(low, high),
+        noise=tuple(sorted(noise_of(tried))),
+        message=_why(failed[0]) if failed else "",
+    )
+    return found, tried
+
+
+def noise_of(tried: list[Evidence]) -> frozenset[str]:
+    """The paths in which passing attempts differ from each other: what the solution does not decide alone."""
+    passed = [one for one in tried if one.passes]
+    reference = next((one for one in passed if one.condition == PLAIN.name), None)
+    if reference is None:
+        return frozenset()
+    return frozenset(path for one in passed for path in differences(one.state, reference.state))
+
+
+def wilson(count: int, total: int) -> tuple[float, float]:
+    """Wilson's interval of a proportion at 95 %; everything where nothing was tried."""
+    if total == 0:
+        return 0.0, 1.0
+    share, z2 = count / total, Z * Z
+    middle = (share + z2 / (2 * total)) / (1 + z2 / total)
+    half = Z / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total * total))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _why(evidence: Evidence) -> str:
+    bad = [name for name, state in evidence.tests.items() if state not in ("passed", "xfailed")]
+    if bad:
+        return f"not passed: {', '.join(bad[:5])}"
+    return evidence.message

@@ -1,0 +1,156 @@
+"""A Ray cluster as a run sees it: whether it is there, what its nodes have, what one trial asks of them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from termarena.core.errors import ClusterError, MissingExtra, UsageError
+from termarena.runs.machine import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from termarena.runs.plan import TrialPlan
+
+__all__ = ["AUTO", "Cluster", "Node", "connect", "fits", "needs_of"]
+
+AUTO: Final = "auto"
+MIB: Final = 1 << 20
+# Parcels on their way at once: a node does not fill the cluster's memory with a state of a gigabyte.
+PARCELS_AHEAD: Final = 4
+ANSWER_S: Final = 5.0
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+# A trial that asks for no processor still needs a node that has some: a head that is to carry out nothing has none.
+LEAST_CPUS: Final = 0.01
+START_HINT: Final = "start one with `ray start --head`, and name it: --address HOST:PORT, or auto on one of its nodes"
+
+
+class Node(NamedTuple):
+    """A node that is alive and has processors."""
+
+    id: str
+    name: str
+    cpus: float
+    memory_mb: int
+
+
+class Cluster:
+    """A connection of this process to a cluster; there is one at a time."""
+
+    def __init__(self, ray: Any, address: str) -> None:  # noqa: ANN401 - Ray is loaded when it is used
+        """`ray` is the module, connected."""
+        self.ray = ray
+        self.address = address
+        self._trials: dict[Callable[..., object], Any] = {}
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Those that are alive and have processors, as far as the cluster knows at this moment."""
+        return tuple(
+            Node(
+                id=node["NodeID"],
+                name=node["NodeManagerHostname"],
+                cpus=node["Resources"]["CPU"],
+                memory_mb=int(node["Resources"].get("memory", 0)) // MIB,
+            )
+            for node in self.ray.nodes()
+            if node["Alive"] and node["Resources"].get("CPU")
+        )
+
+    def some_nodes(self) -> tuple[Node, ...]:
+        """As `nodes`; raises `ClusterError` where there is none."""
+        if found := self.nodes():
+            return found
+        raise ClusterError(
+            f"the Ray cluster at {self.address} has no node with processors",
+            hint="start one: ray start --address=HOST:PORT",
+        )
+
+    def as_trial(self, work: Callable[..., object], needs: Budget) -> Any:  # noqa: ANN401 - Ray's
+        """A generator that runs on whichever node has what it needs; it is never run twice."""
+        if work not in self._trials:  # each call of `remote` would send the function to every node anew
+            self._trials[work] = self.ray.remote(
+                max_retries=0,
+                num_returns="streaming",
+                scheduling_strategy="SPREAD",
+                _generator_backpressure_num_objects=PARCELS_AHEAD,
+            )(work)
+        return self._trials[work].options(num_cpus=needs.cpus, memory=needs.memory_mb * MIB)
+
+    def on_node(self, work: Callable[..., object], node: Node) -> Any:  # noqa: ANN401 - Ray's
+        """A function that runs on this node, whatever else it has to do."""
+        strategies = import_module("ray.util.scheduling_strategies")
+        here = strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
+        return self.ray.remote(max_retries=0, num_cpus=0, scheduling_strategy=here)(work)
+
+    def words_of(self, error: Exception) -> str:
+        """The first sentence of what an error of Ray's says; of one that was raised on a node, what it was there."""
+        is_from_node = isinstance(error, self.ray.exceptions.RayTaskError)
+        lines = str(getattr(error, "cause", None) or error).strip().splitlines() or [type(error).__name__]
+        return lines[-1 if is_from_node else 0].partition(". ")[0].rstrip(".")
+
+    def close(self) -> None:
+        """Let go of it: what still runs for this process is ended."""
+        self.ray.shutdown()
+
+
+def connect(address: str) -> Cluster:
+    """Connect to a cluster that is there already; none is ever started.
+
+    Raises `MissingExtra` without Ray, UsageError for an address that is none, `ClusterError` where no cluster answers,
+    or one of another version of Ray or Python.
+    """
+    _refuse_odd(address)
+    try:
+        ray = import_module("ray")
+    except ImportError as error:
+        raise MissingExtra("ray", extra="ray", purpose="--engine ray") from error
+    meant = os.environ.get("RAY_ADDRESS", AUTO) if address == AUTO else address
+    if meant != AUTO:
+        _refuse_silent(meant, own_ip=ray.util.get_node_ip_address())
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
+    except ConnectionError as error:
+        raise ClusterError(f"there is no Ray cluster at {address}", hint=START_HINT) from error
+    except RuntimeError as error:  # what Ray raises for another version of itself or of Python, with both in its words
+        words = " ".join(str(error).split())
+        hint = "install the version of Ray and of Python that the cluster was started with"
+        raise ClusterError(f"the Ray cluster at {address} cannot be used: {words}", hint=hint) from error
+    return Cluster(ray, address)
+
+
+def needs_of(plan: TrialPlan, nodes: Iterable[Node]) -> Budget:
+    """What a trial asks of its node; one that asks for more than any node has gets a whole one. `nodes` has some."""
+    there = sorted(nodes, key=lambda node: (node.cpus, node.memory_mb))
+    cpus = max(plan.cpus, LEAST_CPUS)
+    if any(fits(Budget(cpus, plan.memory_mb), node) for node in there):
+        return Budget(cpus, plan.memory_mb)
+    return Budget(min(cpus, there[-1].cpus), min(plan.memory_mb, there[-1].memory_mb))
+
+
+def fits(needs: Budget, node: Node) -> bool:
+    """Whether a node that has nothing else to do could take it."""
+    return needs.cpus <= node.cpus and needs.memory_mb <= node.memory_mb
+
+
+def _refuse_odd(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if address != AUTO and not (host and port.isdigit() and "/" not in host):
+        raise UsageError(
+            f"--address: {address!r} is no address of a Ray cluster",
+            hint="give HOST:PORT, or auto; for a cluster behind ray:// run termarena on one of its nodes",
+        )
+
+
+def _refuse_silent(address: str, *, own_ip: str) -> None:
+    """Nobody answers where Ray is going to ask: it would wait for minutes, and then end the process."""
+    host, _, port = address.rpartition(":")
+    asked = own_ip if host in LOOPBACK else host  # as Ray does
+    with contextlib.suppress(OSError, ValueError), socket.create_connection((asked, int(port)), timeout=ANSWER_S):
+        return
+    taken = f" (for {host}, Ray asks {asked})" if asked != host else ""
+    raise ClusterError(f"there is no Ray cluster at {address}{taken}: nothing answers", hint=START_HINT)

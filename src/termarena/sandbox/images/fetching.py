@@ -1,0 +1,66 @@
+"""Files that ADD takes from an address."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from termarena.core.errors import FetchError, ImageError, MissingExtra
+from termarena.sandbox.images.context import Context, Picked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Fetched", "fetch_file"]
+
+TIMEOUT_S: Final = 60.0
+MAX_BYTES: Final = 16 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file that was downloaded, as something to copy."""
+
+    context: Context
+    picked: Picked
+    digest: str
+
+
+async def fetch_file(url: str, folder: Path, *, checksum: str | None) -> Fetched:
+    """Download into a new folder below `folder`. Raises `FetchError`, `ImageError` for another checksum."""
+    return await asyncio.to_thread(_fetch, url, folder, checksum)
+
+
+def _fetch(url: str, folder: Path, checksum: str | None) -> Fetched:
+    try:
+        import httpx  # noqa: PLC0415 - an extra, and slow to import
+    except ImportError as error:
+        raise MissingExtra("httpx", extra="images", purpose="ADD of an address") from error
+    name = unquote(posixpath.basename(urlsplit(url).path)) or "download"
+    if "/" in name or name in (".", ".."):
+        raise ImageError(url, "names no file", cause="task")
+    place = folder / hashlib.sha256(url.encode()).hexdigest()
+    place.mkdir(exist_ok=True)
+    state, size = hashlib.sha256(), 0
+    try:
+        with (
+            httpx.stream("GET", url, follow_redirects=True, timeout=TIMEOUT_S) as answer,
+            (place / name).open("wb") as out,
+        ):
+            answer.raise_for_status()
+            for block in answer.iter_bytes():
+                size += len(block)
+                if size > MAX_BYTES:
+                    raise FetchError(url, f"is longer than {MAX_BYTES} bytes")
+                state.update(block)
+                out.write(block)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise FetchError(url, f"{type(error).__name__}: {error}", hint="check the network") from error
+    digest = "sha256:" + state.hexdigest()
+    if checksum is not None and checksum != digest:
+        raise ImageError(url, f"is {digest}, and --checksum says {checksum}", cause="task")
+    return Fetched(Context(place), Picked(name, is_folder=False), digest)

@@ -1,0 +1,177 @@
+"""Layers of a build: each is made in a sandbox above the ones below it, or taken from the cache of earlier builds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from termarena.core.errors import TaskFormatError
+from termarena.core.records import read_record, write_record
+from termarena.sandbox.images.getting import drop_scratch, keep_layer
+from termarena.sandbox.images.layers import LayerFacts
+from termarena.sandbox.images.store import FILES
+from termarena.sandbox.namespace.building import remove_tree
+from termarena.sandbox.namespace.worker import Disk, Mount
+from termarena.sandbox.spec import Limits, Network, SandboxSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from termarena.sandbox.images.config import ImageConfig
+    from termarena.sandbox.images.shelf import ImageShelf
+    from termarena.sandbox.namespace.box import NamespaceSandbox
+    from termarena.sandbox.namespace.rootfs import Base
+
+__all__ = ["LayerMaker", "Made", "Owners"]
+
+STEP: Final = "build-step"
+KEY_VERSION: Final = 1
+"""Of the rules by which a step is found again: another number forgets all cached steps."""
+LIMITS: Final = Limits(memory_bytes=8 << 30, pids=4096, disk_bytes=64 << 30)
+
+Owners = dict[str, tuple[int, int]]
+"""Owners by path that the id map could not give to files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a step gave."""
+
+    config: ImageConfig
+    was_cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LayerMaker:
+    """Makes layers above configurations."""
+
+    shelf: ImageShelf
+    use_cache: bool = True
+    network: Network = field(default_factory=lambda: Network(mode="public"))
+    unwritten: list[asyncio.Future[None]] = field(default_factory=list)
+    """What is being remembered."""
+
+    async def settle(self) -> None:
+        """Wait until every step is remembered; raises `OSError`."""
+        await asyncio.gather(*self.unwritten)
+
+    async def make(
+        self,
+        config: ImageConfig,
+        key: object,
+        work: Callable[[NamespaceSandbox], Awaitable[Owners]],
+        *,
+        workdir: str | None = None,
+        network: Network | None = None,
+        mounts: tuple[Mount, ...] = (),
+    ) -> Made:
+        """The configuration with the layer that `work` makes, if it changes anything.
+
+        `key` says what the work is: the same work on the same layers is not done again.
+        """
+        path = self._cache_path(config, key)
+        if self.use_cache and (known := self._known(path)) is not None:
+            return Made(_with(config, known), was_cached=True)
+        spec = SandboxSpec(limits=LIMITS, workdir=workdir, network=network or self.network)
+        store, driver = self.shelf.store, self.shelf.driver
+        with store.scratch() as folder:
+            try:
+                disk = Disk(folder, holds_changes=True, mounts=mounts)
+                async with driver.start_on(spec, self.base(config), disk) as box:
+                    facts = LayerFacts(owners=await work(box))
+                    await box.seal()
+                    _forget_made(folder / FILES, box.made_for_mounts)
+                    has_changed = bool(os.listdir(folder / FILES))  # noqa: PTH208 - names are enough
+                    if has_changed:
+                        await _pack(box, facts)
+            except BaseException:
+                await asyncio.shield(drop_scratch(driver, folder))
+                raise
+            _remove_work(folder / "work")
+            if has_changed:
+                await keep_layer(driver, store, folder, facts)
+            else:
+                await drop_scratch(driver, folder)
+        # Making it durable takes as long as an empty step: the next one need not wait for it.
+        writing = asyncio.get_running_loop().run_in_executor(None, self._remember, path, facts.diff_id)
+        self.unwritten.append(writing)
+        return Made(_with(config, facts.diff_id), was_cached=False)
+
+    def base(self, config: ImageConfig) -> Base:
+        """What lies below the next layer."""
+        layers = self.shelf.store.layers_of(config)
+        folders = tuple(layer.files for layer in reversed(layers))
+        return self.shelf.driver.roots.over(folders, config.files_digest)
+
+    @contextlib.asynccontextmanager
+    async def looking_at(self, config: ImageConfig) -> AsyncIterator[NamespaceSandbox]:
+        """A sandbox to take files from."""
+        spec = SandboxSpec(limits=LIMITS)
+        async with self.shelf.driver.start_on(spec, self.base(config), None) as box:
+            yield box
+
+    def _cache_path(self, config: ImageConfig, key: object) -> Path:
+        view = json.dumps([KEY_VERSION, self.shelf.driver.ids.kind, config.diff_ids, key], sort_keys=True)
+        return self.shelf.store.folder / "cache" / f"{hashlib.sha256(view.encode()).hexdigest()}.json"
+
+    def _known(self, path: Path) -> str | None:
+        """The layer that the step gave, empty for none; None where that is not known any more."""
+        try:
+            diff_id = str(read_record(path, STEP)["diff_id"])
+        except (TaskFormatError, KeyError):
+            return None
+        return diff_id if not diff_id or self.shelf.store.layer(diff_id) is not None else None
+
+    def _remember(self, path: Path, diff_id: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_record(path, STEP, {"diff_id": diff_id})
+
+
+def _with(config: ImageConfig, diff_id: str) -> ImageConfig:
+    return replace(config, diff_ids=(*config.diff_ids, diff_id)) if diff_id else config
+
+
+async def _pack(box: NamespaceSandbox, facts: LayerFacts) -> None:
+    """Find the digest and the size of the layer's archive, which is not kept."""
+    state = hashlib.sha256()
+    reading, writing = os.pipe()
+
+    def consume() -> None:
+        stream: IO[bytes]
+        with os.fdopen(reading, "rb", 1 << 20) as stream:
+            while data := stream.read(1 << 20):
+                state.update(data)
+                facts.size_bytes += len(data)
+
+    consuming: Any = asyncio.get_running_loop().run_in_executor(None, consume)
+    try:
+        await box.layer_job("pack_layer", FILES, writing)
+    finally:
+        os.close(writing)
+        await asyncio.shield(consuming)
+    facts.diff_id = "sha256:" + state.hexdigest()
+
+
+def _forget_made(files: Path, made: tuple[str, ...]) -> None:
+    """Take what was made for mounts only out of the layer again; what a step put into it stays."""
+    for path in reversed(made):
+        place = files / path.lstrip("/")
+        with contextlib.suppress(OSError):
+            if place.is_dir():
+                place.rmdir()
+            elif place.stat().st_size == 0:
+                place.unlink()
+
+
+def _remove_work(folder: Path) -> None:
+    """The folder that overlayfs works in is closed even to its owner."""
+    inner = folder / "work"
+    if inner.is_dir():
+        inner.chmod(0o700)
+    remove_tree(folder)

@@ -1,0 +1,134 @@
+"""Images as roots of embedded sandboxes: their layers below the changes, their variables, folder, user, entrypoint."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from termarena.core.errors import SandboxBroken, SandboxError, SandboxStartError
+from termarena.sandbox.contract import Prepared
+from termarena.sandbox.spec import Root, SandboxSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from termarena.sandbox.images import ImageShelf, StoredImage
+    from termarena.sandbox.namespace.box import NamespaceSandbox
+    from termarena.sandbox.namespace.driver import NamespaceDriver
+    from termarena.sandbox.namespace.rootfs import Base
+
+__all__ = ["ImageRoots", "Rooted"]
+
+SETTLE_S: Final = 10.0
+"""How long a start waits for an entrypoint to hand over; one that serves never does, and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rooted:
+    """An image that is ready to lie below a sandbox."""
+
+    prepared: Prepared
+    spec: SandboxSpec
+    """What was asked for, with what the image says where nothing was said."""
+    base: Base
+
+
+class ImageRoots:
+    """The images that one driver's sandboxes lie on."""
+
+    def __init__(self, driver: NamespaceDriver, home: Path, *, on_log: Callable[[str], None] | None) -> None:
+        """Nothing is opened yet."""
+        self._driver = driver
+        self._home = home
+        self._on_log = on_log
+        self._shelf: ImageShelf | None = None
+        self._known: dict[Root, tuple[StoredImage, Base]] = {}
+        self._locks: dict[tuple[object, Root], asyncio.Lock] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    @property
+    def shelf(self) -> ImageShelf:
+        """The images of this home."""
+        if self._shelf is None:
+            from termarena.sandbox.images import ImageShelf  # noqa: PLC0415 - only for who uses images
+
+            self._shelf = ImageShelf(self._driver, self._home)
+        return self._shelf
+
+    def close(self) -> None:
+        """No sandbox starts on them any more."""
+        self._known.clear()
+        self._locks.clear()
+        if self._shelf is not None:
+            self._shelf.close()
+            self._shelf = None
+
+    async def prepare(self, spec: SandboxSpec) -> Rooted:
+        """Pull or build what the spec's root names, once. Raises as the contract's `prepare`."""
+        lock = self._locks.setdefault((asyncio.get_running_loop(), spec.root), asyncio.Lock())
+        async with lock:
+            was_there = spec.root in self._known
+            if not was_there:
+                was_there = await self._make(spec.root)
+        image, base = self._known[spec.root]
+        self._known.setdefault(pinned := Root(kind="image", image=image.id), (image, base))
+        user = image.config.user or spec.user if spec.user == SandboxSpec.model_fields["user"].default else spec.user
+        told = spec.model_copy(update={"root": pinned, "user": user})
+        prepared = Prepared(told, base.digest, image.id, was_cached=was_there, substitutes=image.substitutes)
+        return Rooted(prepared, _filled_in(told, image, root=spec.root), base)
+
+    async def _make(self, root: Root) -> bool:
+        """Have the image; whether it was there."""
+        try:
+            image, was_there = await self._image(root)
+        except OSError as error:
+            if isinstance(error, SandboxError):
+                raise
+            hint = "set TERMARENA_HOME to a folder that is writable and has room"
+            raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
+        layers = self.shelf.store.layers_of(image.config)
+        folders = tuple(layer.files for layer in reversed(layers))
+        over = self._driver.roots.over
+        self._known[root] = image, await asyncio.to_thread(over, folders, image.config.files_digest)
+        return was_there
+
+    async def _image(self, root: Root) -> tuple[StoredImage, bool]:
+        from termarena.sandbox.images import BuildOptions, PullOptions, build_image  # noqa: PLC0415 - as above
+
+        if root.kind == "dockerfile" and root.path is not None:
+            options = BuildOptions(dockerfile=root.dockerfile, on_log=self._on_log)
+            built = await build_image(self.shelf, root.path, None, options)
+            return built.image, built.was_cached
+        found = await self.shelf.resolve(str(root.image), PullOptions(on_log=self._on_log))
+        return found.image, found.was_there
+
+    async def begin(self, box: NamespaceSandbox, spec: SandboxSpec) -> None:
+        """Run the image's entrypoint as it would begin a container: it may start services, and it may stay."""
+        image, _ = self._known[spec.root]
+        if not image.config.entrypoint:
+            return
+        argv = [*image.config.entrypoint, "/bin/sh", "-c", ":"]
+        task = asyncio.create_task(self._run(box, argv, image.name))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        await asyncio.wait({task}, timeout=SETTLE_S)
+
+    async def _run(self, box: NamespaceSandbox, argv: list[str], name: str) -> None:
+        with contextlib.suppress(SandboxBroken):
+            done = await box.exec(argv)
+            if done.exit_status != 0 and self._on_log is not None:
+                self._on_log(f"{name}: its ENTRYPOINT ended with status {done.exit_status}")
+
+
+def _filled_in(spec: SandboxSpec, image: StoredImage, *, root: Root) -> SandboxSpec:
+    config = image.config
+    return spec.model_copy(
+        update={
+            "root": root,
+            "env": {**config.environment, **spec.env},
+            "workdir": spec.workdir or config.workdir or "/",
+        }
+    )

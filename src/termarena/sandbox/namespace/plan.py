@@ -1,0 +1,128 @@
+"""What the fork server is asked for when a sandbox is to be made."""
+
+from __future__ import annotations
+
+import os
+import resource
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+from termarena.core.errors import ImageError
+from termarena.sandbox.namespace.snapshots import NamespaceSnapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.sandbox.contract import Snapshot
+    from termarena.sandbox.namespace.cgroups import CgroupHost
+    from termarena.sandbox.namespace.ids import IdMap
+    from termarena.sandbox.namespace.rootfs import Base
+    from termarena.sandbox.spec import Limits, SandboxSpec
+
+__all__ = ["Plan"]
+
+SHM_BYTES: Final = 64 << 20
+
+
+class Plan:
+    """What the fork server is asked for, and the descriptors that go with it."""
+
+    def __init__(self, spec: SandboxSpec, base: Base, *, cgroups: CgroupHost, ids: IdMap) -> None:
+        """Opens nothing yet."""
+        self.sandbox_id = f"ta-{secrets.token_hex(6)}"
+        self.spec = spec
+        self.base = base
+        self.ids = ids
+        self.fds: list[int] = []
+        self.cgroup = cgroups.plan(f"termarena-{self.sandbox_id}")
+        self._own_fds: list[int] = []
+        limits = spec.limits
+        has_memory_group = cgroups.has("memory")
+        # Files are kept in memory and charged to the writer: a full disk must be met before the memory limit kills.
+        disk = min(limits.disk_bytes, limits.memory_bytes * 3 // 4) if has_memory_group else limits.disk_bytes
+        self.message: dict[str, Any] = {
+            "volumes": [
+                {"at": volume.at, "lowers": [{"path": str(path)} for path in volume.lowers], "layers": 0}
+                for volume in base.volumes
+            ],
+            "mounts": [{"path": str(mount.source), "at": mount.target} for mount in spec.mounts],
+            "disk_bytes": disk,
+            "inodes": max(10_000, min(2_000_000, disk // 1024)),
+            "shm_bytes": min(SHM_BYTES, disk),
+            "hostname": spec.hostname,
+            "workdir": spec.workdir,
+            "ids": ids.as_plan(),
+            "cgroup_fds": [],
+            "born_fds": [],
+            "freezer_fds": [],
+            "rlimits": _rlimits(limits, cgroups),
+            "watch_bytes": None if has_memory_group else limits.memory_bytes,
+            "wall_s": limits.wall_s,
+            "disk": None,
+            "fakes_owners": False,
+            "step_mounts": [],
+        }
+
+    @property
+    def cgroup_folders(self) -> tuple[Path, ...]:
+        """What to remove when the sandbox has ended."""
+        return () if self.cgroup is None else self.cgroup.every_folder
+
+    def add_fd(self, fd: int) -> int:
+        """Send a descriptor along; its number in the message."""
+        self.fds.append(fd)
+        return len(self.fds) - 1
+
+    def open_cgroup(self) -> None:
+        """Make the sandbox's cgroups and send the ways into them along."""
+        if self.cgroup is None:
+            return
+        self.cgroup.make(self.spec.limits, owner=self.ids.root if os.geteuid() == 0 else None)
+        for name, opened in (
+            ("cgroup_fds", self.cgroup.open_procs()),
+            ("born_fds", self.cgroup.open_born()),
+            ("freezer_fds", self.cgroup.open_freezer()),
+        ):
+            self._own_fds += opened
+            self.message[name] = [self.add_fd(fd) for fd in opened]
+
+    async def fork(self, snapshot: Snapshot) -> None:
+        """Begin from a snapshot's layers; raises `ImageError` when they belong on another base."""
+        if not isinstance(snapshot, NamespaceSnapshot):
+            raise ImageError("snapshot", "was not made by the namespace driver")
+        if snapshot.base_digest != self.base.digest:
+            raise ImageError(
+                f"snapshot of {snapshot.taken_in}",
+                "was taken on another root file system than the one here now",
+                hint="start it on the machine and image it was taken on",
+            )
+        shared = await snapshot.share()
+        for volume, trees in zip(self.message["volumes"], shared, strict=bool(shared)):
+            self._own_fds += trees
+            layers = [{"fd": self.add_fd(fd)} for fd in reversed(trees)]
+            volume["lowers"] = layers + volume["lowers"]
+            volume["layers"] = len(layers)
+        if shared:
+            return
+        archive = await snapshot.archive()
+        # A second open file: forks that read at the same time must not share a position.
+        fd = os.open(f"/proc/self/fd/{archive.file.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
+        self._own_fds.append(fd)
+        self.message.update(restore_fd=self.add_fd(fd), restore_offset=archive.offset, restore_layers=archive.layers)
+
+    def close(self) -> None:
+        """Close the descriptors that were opened for sending."""
+        for fd in self._own_fds:
+            os.close(fd)
+        self._own_fds.clear()
+
+
+def _rlimits(limits: Limits, cgroups: CgroupHost) -> list[tuple[int, int]]:
+    """Limits per process or user, where no cgroup has them."""
+    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 2 * limits.disk_bytes)]
+    if not cgroups.has("memory"):
+        # Only a bound on how far one process can outrun the watch; a tight one would break programs that reserve much.
+        found.append((resource.RLIMIT_DATA, limits.memory_bytes * 4 + (1 << 30)))
+    if not cgroups.has("pids"):
+        found.append((resource.RLIMIT_NPROC, limits.pids))
+    return found

@@ -1,0 +1,67 @@
+"""What stands before every request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from running import termarena
+from support.arena_server import served
+from termarena.arena.config import Rate
+from termarena.arena.guarding import Buckets
+from termarena.arena.serving import is_loopback
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_every_answer_says_what_a_browser_may_do_with_it(tmp_path: Path) -> None:
+    with served(tmp_path / "runs") as server:
+        for path in ("/", "/api/runs", "/nothing", "/assets/arena.css", "/openapi.json"):
+            headers = server.client.get(path).headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe-inline" not in policy
+            assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_name_that_is_not_the_servers_is_refused(tmp_path: Path) -> None:
+    with served(tmp_path / "runs", host_names=("arena.example",)) as server:
+        for host, status in (("evil.example", 421), ("arena.example", 200), ("localhost:1", 200), ("", 421)):
+            assert server.client.get("/api/runs", headers={"Host": host}).status_code == status
+
+
+def test_a_page_of_another_site_may_not_write(tmp_path: Path) -> None:
+    with served(tmp_path / "runs") as server:
+        answer = server.client.put("/api/runs/a/archive", headers={"Origin": "https://evil.example"})
+        assert answer.status_code == 403
+        ours = server.client.put("/api/runs/a/archive", headers={"Origin": server.url})
+        assert ours.status_code == 401
+
+
+def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
+    with served(tmp_path / "runs", reads=Rate(per_s=0.001, burst=3)) as server:
+        answers = [server.client.get("/api/runs") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert int(answers[3].headers["retry-after"]) > 1
+
+
+def test_tokens_come_back_with_time() -> None:
+    buckets = Buckets(Rate(per_s=2, burst=1))
+    assert buckets.take("a", at=0) == 0
+    assert buckets.take("a", at=0) == pytest.approx(0.5)
+    assert buckets.take("b", at=0) == 0
+    assert buckets.take("a", at=0.6) == 0
+
+
+def test_an_address_that_others_reach_is_meant(tmp_path: Path) -> None:
+    refused = termarena("serve", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path)  # noqa: S104 - refused
+    assert (refused.returncode, "--public" in refused.stderr) == (2, True)
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.1")] == [  # noqa: S104 - as above
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]

@@ -1,0 +1,86 @@
+"""`termarena green`, `white` and `battle` as processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from running import termarena
+from support.tasks import make_task
+from termarena.cli.main import main
+from termarena.core.run_folder import RunFolder
+from termarena.runs.reading import read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.timeout(300)]
+
+
+@contextlib.contextmanager
+def serving(*words: str, env: dict[str, str], cwd: Path) -> Iterator[str]:
+    """A serving command; its address. Ctrl-C ends it, with status 0."""
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-m", "termarena", *words, "--port", "0", "--json"],
+        env={**os.environ, **env},
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        told: dict[str, Any] = json.loads(line)
+        yield told["url"]
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, words_said = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in words_said) == (0, False), words_said
+
+
+def test_a_battle_of_three_processes(tmp_path: Path, home: Path) -> None:
+    make_task(tmp_path / "tasks" / "one")
+    env = {"TERMARENA_HOME": str(home)}
+    with (
+        serving("white", "--path", "tasks", env=env, cwd=tmp_path) as white,
+        serving("green", "--path", "tasks", "--out", "kept", env=env, cwd=tmp_path) as green,
+    ):
+        words = ("battle", "--green", green, "--white", white, "--task", "one")
+        done = termarena(*words, env=env, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "1 of 1 solved, pass rate 100.0 %" in done.stdout
+        assert "begins" in done.stderr
+        told = termarena(*words[:-1], "two", "--json", env=env, cwd=tmp_path)
+        assert told.returncode == 2
+        assert json.loads(told.stderr.splitlines()[-1])["error"]["kind"] == "BattleRefused"
+    (folder,) = (tmp_path / "kept").iterdir()
+    assert read_run(RunFolder(folder)).history.finished_at is not None
+
+
+def test_a_battle_without_a_referee(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["battle", "--green", "http://127.0.0.1:9", "--white", "http://127.0.0.1:9"]
+    assert main([*words, "--json"]) == 1
+    assert json.loads(capsys.readouterr().err)["error"]["kind"] == "AgentUnreachable"
+    assert main(["battle", "--green", "http://169.254.169.254", "--white", "http://127.0.0.1:9"]) == 2
+    assert "refused" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("agent", ["human", "always-right", "a2a:http://127.0.0.1:1", "tools", "script:nowhere.sh"])
+def test_what_cannot_be_served_is_told_at_once(agent: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["white", "--agent", agent, "--port", "0"]) == 2
+    assert "hint" in capsys.readouterr().err or agent.startswith("script")
+
+
+def test_an_address_is_an_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--agent", "a2a:127.0.0.1:9019", "--sample", "1"]) == 2
+    assert "a2a:http://127.0.0.1:9019" in capsys.readouterr().err

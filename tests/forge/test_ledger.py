@@ -1,0 +1,89 @@
+"""The ledger: outcomes that stand, evidence by its digest, recordings that never come back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.sessions import COUNTING, SORTING
+from termarena.core.errors import NotFound, UsageError
+from termarena.forge.ledger import FILE, Ledger, Outcome, key_of
+from termarena.forge.making import MakingConfig
+from termarena.forge.yields import yields_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.forge.ledger import State
+
+
+def _outcome(digest: str, state: State = "admitted", gate: str = "prove", at: str = "2026-01-01") -> Outcome:
+    names = (f"sha256:{digest}", "key", f"{digest}.cast", "A title")
+    return Outcome(*names, state, gate, "a reason", f"task-{digest}", None, 1.0, 1.0, 2.0, "", at)
+
+
+def test_an_outcome_stands_for_its_key_only_and_a_failure_does_not(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "forge") as ledger:
+        ledger.write(_outcome("aaaaaa"))
+        ledger.write(_outcome("bbbbbb", "failed", "OSError"))
+        assert ledger.known("sha256:aaaaaa", "key") == _outcome("aaaaaa")
+        assert ledger.known("sha256:aaaaaa", "other") is None
+        assert ledger.known("sha256:bbbbbb", "key") is None
+
+
+def test_another_setting_or_another_reading_is_another_key() -> None:
+    plain = key_of(COUNTING, MakingConfig())
+    assert key_of(COUNTING, MakingConfig()) == plain
+    assert key_of(COUNTING, MakingConfig(least_fidelity=0.7)) != plain
+    assert key_of(COUNTING.model_copy(update={"commands": SORTING.commands}), MakingConfig()) != plain
+
+
+def test_evidence_that_was_changed_is_not_shown(tmp_path: Path) -> None:
+    with Ledger(tmp_path) as ledger:
+        digest = ledger.keep({"a": 1})
+        assert ledger.evidence(digest) == {"a": 1}
+        (tmp_path / "objects" / digest[:2] / digest[2:]).write_text("{}")
+        with pytest.raises(NotFound, match="not there as it was written"):
+            ledger.evidence(digest)
+
+
+def test_a_takedown_removes_everything_and_blocks(tmp_path: Path) -> None:
+    task = tmp_path / "tasks" / "task-aaaaaa"
+    task.mkdir(parents=True)
+    with Ledger(tmp_path) as ledger:
+        evidence = ledger.keep({"a": 1})
+        ledger.write(_outcome("aaaaaa")._replace(folder=str(task), evidence=evidence))
+        removed = ledger.take_down(ledger.find("aaaaaa.cast"))
+        assert len(removed) == 2
+        assert not task.exists()
+        assert ledger.latest() == []
+        assert ledger.is_blocked("sha256:aaaaaa")
+        with pytest.raises(NotFound):
+            ledger.find("aaaaaa.cast")
+
+
+def test_the_yield_counts_gate_by_gate() -> None:
+    rows = [
+        _outcome("a"),
+        _outcome("b", "refused", "synthesize"),
+        _outcome("c", "refused", "prove"),
+        _outcome("d", "failed"),
+    ]
+    found = yields_of(rows)
+    assert (found.recordings, found.admitted, found.failed) == (4, 1, 1)
+    assert {gate.name: (gate.came, gate.refused) for gate in found.gates} == {
+        "screen": (3, 0),
+        "synthesize": (3, 1),
+        "reproduce": (2, 0),
+        "test": (2, 0),
+        "instruct": (2, 0),
+        "prove": (2, 1),
+    }
+    assert found.tasks_per_hour == 450.0
+
+
+def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"not a database, but long enough to be taken for one" * 40)
+    with pytest.raises(UsageError, match="is no ledger"):
+        Ledger(tmp_path)

@@ -1,0 +1,120 @@
+"""The battery on small tasks: what it finds, and what it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.tasks import Made
+from termarena.proof.card import card_of
+from termarena.proof.report import read_proof
+
+if TYPE_CHECKING:
+    from proof.conftest import Prover
+
+pytestmark = pytest.mark.needs("user-namespaces")
+
+UNIT_TESTS = """\
+import unittest
+from pathlib import Path
+
+
+class One(unittest.TestCase):
+    def test_the_answer(self):
+        self.assertEqual(Path("/app/one.txt").read_text(), "1\\n")
+
+    def test_a_guard(self):
+        self.assertTrue(Path("/app").is_dir())
+"""
+RUN_UNIT_TESTS = """\
+#!/bin/sh
+if python3 -I -B -m unittest discover -v -s /tests; then echo 1; else echo 0; fi >/logs/verifier/reward.txt
+"""
+NAMED = Made(tests=RUN_UNIT_TESTS, files={"tests/test_outputs.py": UNIT_TESTS})
+
+
+async def test_a_good_task_has_no_fault_and_a_card(prover: Prover) -> None:
+    proof = await prover.prove(prover.task(NAMED))
+    assert proof.faults == ()
+    assert proof.letter == "A"
+    assert proof.solvable is not None
+    assert (proof.solvable.attempts, proof.solvable.passes) == (2, 2)
+    assert proof.trivial is not None
+    assert proof.trivial.passing_tests == ("One.test_a_guard",)
+    assert proof.discriminating is not None
+    assert proof.discriminating.score == 1.0
+    assert proof.discriminating.killed >= 4
+    folder = prover.folder / "out" / "task"
+    assert read_proof(folder / "proof.json") == proof
+    assert (folder / "card.md").read_text() == card_of(proof)
+    assert "`One.test_a_guard`" in card_of(proof)
+
+
+async def test_a_solution_that_does_not_solve_is_told(prover: Prover) -> None:
+    proof = await prover.prove(prover.task(Made(solution="echo 2 >/app/one.txt\n")))
+    assert [fault.rule for fault in proof.faults] == ["unsolvable"]
+    assert proof.letter == "F"
+    assert proof.discriminating is None
+
+
+async def test_a_task_that_doing_nothing_solves_is_told(prover: Prover) -> None:
+    proof = await prover.prove(prover.task(Made(setup="mkdir -p /app; echo 1 >/app/one.txt\n")), mutants=0)
+    assert "trivial" in [fault.rule for fault in proof.faults]
+    assert proof.letter == "F"
+
+
+async def test_a_solution_that_depends_on_the_time_zone_is_fragile(prover: Prover) -> None:
+    solution = '[ "$TZ" = Pacific/Chatham ] || echo 1 >/app/one.txt\n'
+    proof = await prover.prove(prover.task(Made(solution=solution)), mutants=0)
+    assert [fault.rule for fault in proof.faults] == ["fragile"]
+    assert "elsewhere" in proof.faults[0].message
+    assert proof.letter == "B"
+
+
+async def test_weak_tests_are_told_with_what_is_missing(prover: Prover) -> None:
+    tests = "#!/bin/sh\nif [ -e /app/one.txt ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt\n"
+    proof = await prover.prove(prover.task(Made(tests=tests)))
+    assert [fault.rule for fault in proof.faults] == ["weak-tests"]
+    assert proof.discriminating is not None
+    assert {one.missing for one in proof.discriminating.survivors} == {"what /app/one.txt holds"}
+
+
+async def test_mutants_that_come_to_the_same_are_left_out(prover: Prover) -> None:
+    proof = await prover.prove(prover.task(Made(solution="set -u\necho 1 >/app/one.txt\n")))
+    assert proof.discriminating is not None
+    assert proof.discriminating.equal >= 1
+    assert proof.discriminating.score == 1.0
+
+
+async def test_what_was_tried_is_not_tried_again(prover: Prover) -> None:
+    prover.options = replace(prover.options, is_cached=True)
+    task = prover.task()
+    first = await prover.prove(task, mutants=3)
+    again = await prover.prove(task, mutants=3)
+    assert first.trials_run == first.trials > 5
+    assert again.trials_run == 0
+    assert again.evidence == first.evidence
+    more = await prover.prove(task, attempts=3, mutants=3)
+    assert more.trials_run == 1
+    other = prover.task(Made(solution="printf '1\\n' >/app/one.txt\n"), name="task-2")
+    assert (await prover.prove(other, mutants=3)).trials_run > 5
+
+
+async def test_a_ledger_that_was_cut_off_is_gone_on_with(prover: Prover) -> None:
+    prover.options = replace(prover.options, is_cached=True)
+    task = prover.task(name="cut-off")
+    whole = await prover.prove(task, mutants=3)
+    ledger = next((prover.options.home / "proofs").glob("cut-off-*.jsonl"))
+    lines = ledger.read_text().splitlines(keepends=True)
+    ledger.write_text("".join(lines[:3]) + lines[3][:40])
+    again = await prover.prove(task, mutants=3)
+    assert again.trials_run == whole.trials - 3
+    assert (await prover.prove(task, mutants=3)).trials_run == 0
+
+
+async def test_a_task_without_a_solution_is_told(prover: Prover) -> None:
+    task = prover.task().model_copy(update={"solution": None})
+    proof = await prover.prove(task)
+    assert [fault.rule for fault in proof.faults] == ["no-solution"]

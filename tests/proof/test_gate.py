@@ -1,0 +1,111 @@
+"""Policies, summaries, pages and the radar."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.tasks import Made
+from termarena.core.errors import NotFound, TaskFormatError
+from termarena.proof.html import card_page, summary_page
+from termarena.proof.policy import Policy, falls_short, read_policy
+from termarena.proof.proving import look_again
+from termarena.proof.radar import Sighting
+from termarena.proof.report import Proof, write_proof
+from termarena.proof.solvable import wilson
+from termarena.proof.summary import summary_card, summary_of
+from termarena.tasks import load_task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proof.conftest import Prover
+
+BARE = Proof(
+    task_id="a<b",
+    task_digest="ta1:0",
+    solution_digest="0" * 64,
+    driver="namespace",
+    battery=1,
+    made_at="2026-11-15T00:00:00+00:00",
+    seconds=1.0,
+    trials=0,
+    trials_run=0,
+    letter="A",
+    faults=(),
+)
+
+
+def test_what_is_unknown_falls_short() -> None:
+    assert len(falls_short(BARE, Policy())) == 3
+
+
+def test_a_policy_says_which_field_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    with pytest.raises(NotFound):
+        read_policy(path)
+    for text, field in (("least_grad = 'A'", "least_grad"), ("most_flake_rate = 2.0", "most_flake_rate")):
+        path.write_text(text)
+        with pytest.raises(TaskFormatError) as raised:
+            read_policy(path)
+        assert raised.value.field == field
+    path.write_text("forbidden = ['no-such-rule']")
+    with pytest.raises(TaskFormatError, match="no-such-rule"):
+        read_policy(path)
+    path.write_text("least_grade = 'A'\nforbidden = ['leak']\n")
+    assert read_policy(path) == Policy(least_grade="A", forbidden=("leak",))
+
+
+def test_a_summary_counts_and_leaves_nothing_unknown_out() -> None:
+    summary = summary_of([BARE, BARE.model_copy(update={"task_id": "z", "letter": "F"})])
+    assert summary.letters == {"A": 1, "F": 1}
+    assert summary.histograms[0].unknown == 2
+    assert "| a&lt;b | A |" in summary_card(summary)
+
+
+def test_pages_hold_no_markup_of_a_task() -> None:
+    hostile = BARE.model_copy(update={"task_id": "<script>alert(1)</script>"})
+    for page in (card_page(hostile), summary_page(summary_of([hostile]))):
+        assert "<script" not in page
+        assert "&lt;script&gt;" in page
+
+
+def test_the_interval_of_no_failure_in_five() -> None:
+    low, high = wilson(0, 5)
+    assert low == 0.0
+    assert high == pytest.approx(0.4345, abs=1e-4)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+async def _look(prover: Prover, name: str = "task") -> Sighting:
+    out = prover.folder / "out"
+    (seen,) = await look_again([load_task(prover.folder / name)], prover.options, out=out, on_sighting=lambda _: None)
+    assert isinstance(seen, Sighting)
+    return seen
+
+
+@pytest.mark.needs("user-namespaces")
+async def test_the_radar_tells_what_rots(prover: Prover, tmp_path: Path) -> None:
+    task = prover.task(Made(solution="cat /app/fetched >/app/one.txt\n", setup="mkdir -p /app; echo 1 >/app/fetched\n"))
+    assert (await _look(prover)).status == "unproven"
+    proof = await prover.prove(task, attempts=1, mutants=0)
+    assert (await _look(prover)).status == "holds"
+    path = tmp_path / "out" / "task" / "proof.json"
+    then = proof.evidence[0].model_copy(update={"state": {**proof.evidence[0].state, "/app/one.txt": "file 644 other"}})
+    write_proof(path, proof.model_copy(update={"evidence": (then,)}))
+    drifted = await _look(prover)
+    assert (drifted.status, drifted.paths) == ("drifted", ("/app/one.txt",))
+    (tmp_path / "task" / "solution" / "solve.sh").write_text("#!/bin/sh\ntrue\n")
+    assert (await _look(prover)).status == "changed"
+
+
+@pytest.mark.needs("user-namespaces")
+async def test_a_solution_that_no_longer_passes_has_rotted(prover: Prover, tmp_path: Path) -> None:
+    broken = Made(solution="curl -s http://127.0.0.1:9/one >/app/one.txt\n")
+    proof = await prover.prove(prover.task(broken), attempts=1, mutants=0)
+    then = proof.evidence[0].model_copy(update={"outcome": "solved", "tests": {"test_one": "passed"}})
+    write_proof(tmp_path / "out" / "task" / "proof.json", proof.model_copy(update={"evidence": (then,)}))
+    seen = await _look(prover)
+    assert (seen.status, seen.tests) == ("rotted", ("test_one",))
+    assert seen.fetches[0].startswith("solve.sh:2: curl")
