@@ -41,6 +41,8 @@ _NOISE: Final = re.compile(
     r"|\.(?:pyc|swp|swo|o|d|log\.\d+|pid|lock)$"
     r"|/\.(?:\w*_history|lesshst|viminfo|wget-hsts|Xauthority|bash_logout|gitconfig\.lock)$"
 )
+DAY_S: Final = 86_400
+_SINCE_1970: Final = re.compile(r"(?<!\d)\d{10}(?:\d{3}){0,3}(?!\d)")
 _REPOSITORY: Final = re.compile(r"^(?P<root>/.*?)/\.git(?:/|$)|^(?P<bare>/.*?\.git)(?:/|$)")
 
 
@@ -173,12 +175,10 @@ def _says_nothing(key: str, value: object) -> bool:
 
 
 def _tells_the_day(text: str) -> bool:
-    """Whether the value names the current day: a date in UTC is the same in every zone."""
-    now = time.gmtime()
+    """Whether the value names the current day: a date in UTC is the same in every zone, and runs of one second agree
+    in seconds since 1970 too, in whatever fraction they are counted."""
+    now = time.time()
+    day = time.gmtime(now)
     forms = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%b %d", "%d %b", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y")
-    return any(time.strftime(form, now) in text for form in forms)
-
-
-def _fact(key: str, value: object) -> Fact:
-    probe, *arguments = json.loads(key)
-    return Fact(probe, tuple(arguments), value)
+    seconds = (int(number[:10]) for number in _SINCE_1970.findall(text))
+    return any(time.strftime(form, day) in text for form in forms) or any(abs(now - one) < DAY_S for one in seconds)
