@@ -182,3 +182,8 @@ def _tells_the_day(text: str) -> bool:
     forms = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%b %d", "%d %b", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y")
     seconds = (int(number[:10]) for number in _SINCE_1970.findall(text))
     return any(time.strftime(form, day) in text for form in forms) or any(abs(now - one) < DAY_S for one in seconds)
+
+
+def _fact(key: str, value: object) -> Fact:
+    probe, *arguments = json.loads(key)
+    return Fact(probe, tuple(arguments), value)
