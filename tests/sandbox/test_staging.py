@@ -11,7 +11,6 @@ import pytest
 from sandbox.support import out
 from support.folders import simple
 from termarena.core.errors import BuildTimeout, CapabilityMissing, TaskError, Unhealthy, UsageError
-from termarena.sandbox import Feature
 from termarena.sandbox.bare import bare_spec, prepare_bare
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.staged import stage_below, staged, sweep_staged
@@ -223,10 +222,6 @@ async def test_a_healthcheck_that_hangs(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(Unhealthy, match="failed 1 times"):
         async with state.start():
             raise AssertionError("started")
-
-
-async def test_the_embedded_driver_builds_nothing(embedded: NamespaceDriver) -> None:
-    assert Feature.BUILD not in embedded.capabilities().features
 
 
 def test_what_a_living_harness_stages_is_not_swept(tmp_path: Path) -> None:
