@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,8 @@ from termarena.sandbox.images.getting import drop_scratch, keep_layer
 from termarena.sandbox.images.layers import LayerFacts
 from termarena.sandbox.images.store import FILES
 from termarena.sandbox.namespace.building import remove_tree
+from termarena.sandbox.namespace.inside import syscalls as sc
+from termarena.sandbox.namespace.inside import tar
 from termarena.sandbox.namespace.worker import Disk, Mount
 from termarena.sandbox.spec import Limits, Network, SandboxSpec
 
@@ -159,14 +162,30 @@ async def _pack(box: NamespaceSandbox, facts: LayerFacts) -> None:
 
 
 def _forget_made(files: Path, made: tuple[str, ...]) -> None:
-    """Take what was made for mounts only out of the layer again; what a step put into it stays."""
-    for path in reversed(made):
-        place = files / path.lstrip("/")
-        with contextlib.suppress(OSError):
-            if place.is_dir():
-                place.rmdir()
-            elif place.stat().st_size == 0:
-                place.unlink()
+    """Take what was made for mounts only out of the layer again; what a step put into it stays.
+
+    A step may have put a link to anywhere in the place of a folder: none is followed.
+    """
+    root = os.open(files, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path in reversed(made):
+            parent, _, name = path.strip("/").rpartition("/")
+            with contextlib.suppress(OSError):
+                _remove_if_empty(root, parent or ".", name)
+    finally:
+        os.close(root)
+
+
+def _remove_if_empty(root: int, parent: str, name: str) -> None:
+    fd = sc.openat2(root, parent, os.O_PATH | os.O_DIRECTORY, resolve=tar.BENEATH)
+    try:
+        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            os.rmdir(name, dir_fd=fd)
+        elif stat.S_ISREG(found.st_mode) and found.st_size == 0:
+            os.unlink(name, dir_fd=fd)
+    finally:
+        os.close(fd)
 
 
 def _remove_work(folder: Path) -> None:
