@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sandbox.images.making import MadeImage, entry, tar_of
 from sandbox.support import out
 from termarena.sandbox import Root, SandboxSpec
 from termarena.sandbox.images import BuildOptions, Built, build_image
@@ -15,6 +16,7 @@ from termarena.sandbox.spec import Network
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sandbox.images.making import PushTarget
     from termarena.sandbox.images import ImageShelf
 
 
@@ -52,3 +54,30 @@ async def test_a_link_in_the_place_of_a_mount_removes_nothing_of_the_host(based:
         f"RUN --mount=type=tmpfs,target=/b/c/d rm -rf /x && mv /b /gone2 && ln -s {victim.parent} /b\n",
     )
     assert sorted(path.name for path in victim.iterdir()) == ["empty", "file"]
+
+
+async def test_the_same_layer_twice(shelf: ImageShelf, tmp_path: Path, root_layer: bytes) -> None:
+    again = tar_of(entry("f", b"again"))
+    other = tar_of(entry("f", b"other"), entry("g", b"g"))
+    image = MadeImage([root_layer, again, other, again])
+    (tmp_path / "saved.tar").write_bytes(image.saved("t/built:1"))
+    got = await shelf.import_archive(tmp_path / "saved.tar")
+    assert len(got.config.diff_ids) == 4
+    assert await said(shelf, "cat /f /g") == "againg"
+    lines: list[str] = []
+    await build(shelf, tmp_path / "c", "FROM t/built:1\nRUN cat /f\n", on_log=lines.append)
+    assert "again" in lines
+
+
+@pytest.mark.needs("docker-registry")
+async def test_layers_that_are_pulled_twice_at_once(shelf: ImageShelf, registry: PushTarget, root_layer: bytes) -> None:
+    noise = bytes(range(256)) * 4096
+    again = tar_of(entry("f", noise))
+    names = []
+    for tag in ("1", "2", "3"):
+        registry.push("tests/twice", tag, MadeImage([root_layer, again, tar_of(entry("t", tag.encode())), again]))
+        names.append(f"{registry.host}/tests/twice:{tag}")
+    got = await asyncio.gather(*map(shelf.pull, names))
+    assert [len(image.config.diff_ids) for image in got] == [4, 4, 4]
+    left = [path.name for path in (shelf.store.folder / "partial").iterdir()]
+    assert left == []
