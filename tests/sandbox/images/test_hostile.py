@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import lzma
+import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sandbox.images.making import MadeImage, entry, tar_of
+from sandbox.images.making import MadeImage, entry, folder, tar_of
 from sandbox.support import out
+from termarena.core.errors import ImageError
 from termarena.sandbox import Root, SandboxSpec
 from termarena.sandbox.images import BuildOptions, Built, build_image
 from termarena.sandbox.spec import Network
@@ -81,3 +85,33 @@ async def test_layers_that_are_pulled_twice_at_once(shelf: ImageShelf, registry:
     assert [len(image.config.diff_ids) for image in got] == [4, 4, 4]
     left = [path.name for path in (shelf.store.folder / "partial").iterdir()]
     assert left == []
+
+
+def _long_header() -> bytes:
+    info = tarfile.TarInfo("f")
+    info.pax_headers = {"comment": "x" * (20 << 20)}
+    return tar_of(folder("bin"), (info, b""))
+
+
+BROKEN = {
+    "header": gzip.compress(_long_header(), 1),
+    "xz": lzma.compress(tar_of(folder("bin"), entry("bin/x", bytes(range(256)) * 900)))[:-40] + bytes(40),
+    "gzip": gzip.compress(bytes(range(256)) * 900)[:50] + b"\xff" * 90,
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_broken_archives_are_refused(shelf: ImageShelf, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "broken.tar").write_bytes(BROKEN[kind])
+    with pytest.raises(ImageError, match=r"broken\.tar.*(a header is longer|compression is broken)"):
+        await shelf.import_archive(tmp_path / "broken.tar", name="t/broken")
+    assert list((shelf.store.folder / "partial").iterdir()) == []
+
+
+async def test_a_removal_that_was_killed_is_no_obstacle(shelf: ImageShelf, tmp_path: Path, root_layer: bytes) -> None:
+    (tmp_path / "saved.tar").write_bytes(MadeImage([root_layer]).saved("t/built:1"))
+    got = await shelf.import_archive(tmp_path / "saved.tar")
+    killed = shelf.store.layers_folder / got.config.diff_ids[0].removeprefix("sha256:")
+    (killed / "about.json").unlink()
+    await shelf.import_archive(tmp_path / "saved.tar")
+    assert await said(shelf, "echo there") == "there"
