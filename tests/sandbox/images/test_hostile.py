@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.images.making import MadeImage, entry, folder, tar_of
 from sandbox.support import out
-from termarena.core.errors import ImageError
+from termarena.core.errors import BuildError, ImageError
 from termarena.sandbox import Root, SandboxSpec
 from termarena.sandbox.images import BuildOptions, Built, build_image
 from termarena.sandbox.spec import Network
@@ -85,6 +85,77 @@ async def test_layers_that_are_pulled_twice_at_once(shelf: ImageShelf, registry:
     assert [len(image.config.diff_ids) for image in got] == [4, 4, 4]
     left = [path.name for path in (shelf.store.folder / "partial").iterdir()]
     assert left == []
+
+
+async def test_a_source_that_cannot_be_copied_ends_the_build(based: ImageShelf, tmp_path: Path) -> None:
+    text = "FROM base AS one\nFROM base\nCOPY --from=one /dev/null /x\n"
+    with pytest.raises(BuildError, match="neither a file nor a folder"):
+        await build(based, tmp_path / "c", text)
+
+
+async def test_a_broken_archive_says_so(based: ImageShelf, tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    whole = gzip.compress(tar_of(entry("f", b"x"), entry("g", bytes(range(256)) * 400)))
+    (tmp_path / "c/broken.tar.gz").write_bytes(whole[: len(whole) * 3 // 4])
+    with pytest.raises(ImageError, match="compression is broken: Compressed file ended"):
+        await build(based, tmp_path / "c", "FROM base\nADD broken.tar.gz /x/\n")
+
+
+async def test_a_bound_folder_shows_nothing_that_is_ignored(based: ImageShelf, tmp_path: Path) -> None:
+    (tmp_path / "c/d").mkdir(parents=True)
+    (tmp_path / "c/d/seen").write_text("seen")
+    (tmp_path / "c/d/hidden").write_text("hidden")
+    (tmp_path / "c/.dockerignore").write_text("**/hidden\n")
+    await build(based, tmp_path / "c", "FROM base\nRUN --mount=type=bind,target=/src ls /src /src/d > /list\n")
+    listed = (await said(based, "cat /list")).split()
+    assert "seen" in listed
+    assert "hidden" not in listed
+
+
+async def test_a_point_is_a_folder(based: ImageShelf, tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    for name in ("a.x", "b.x", "c.y"):
+        (tmp_path / "c" / name).write_text(name)
+    await build(based, tmp_path / "c", "FROM base\nWORKDIR /one\nCOPY a.x c.y .\nWORKDIR /two\nCOPY *.x .\n")
+    assert await said(based, "cd /; ls one two") == "one:\na.x\nc.y\n\ntwo:\na.x\nb.x"
+
+
+REFUSED = {
+    "ARG A=${B:?must}\nFROM base\n": "line 1: B: must",
+    "FROM --platform=${X base\n": "line 1: ",
+    "FROM base\nHEALTHCHECK --retries=often CMD true\n": "line 2: often is no number",
+    "FROM base\nCOPY [z-a]x /x\n": "line 2: [z-a]x is no pattern",
+    "FROM base AS one\nFROM base\nCOPY --from=one /[z-a]x /x\n": "line 3: [z-a]x is no pattern",
+    "FROM base\nRUN --mount=type=tmpfs,target=/x,size=much true\n": "RUN --mount=type=tmpfs,size=much is no size",
+    "FROM base\nRUN --mount=type=tmpfs,target=/ true\n": "line 2: RUN --mount=type=tmpfs cannot have the target /",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=lambda text: text.splitlines()[-1])
+async def test_what_is_wrong_names_the_line(based: ImageShelf, tmp_path: Path, text: str) -> None:
+    with pytest.raises(BuildError) as caught:
+        await build(based, tmp_path / "c", text)
+    assert REFUSED[text] in str(caught.value)
+    assert caught.value.cause == "task"
+
+
+async def test_a_list_of_ignored_files_with_a_bad_pattern(based: ImageShelf, tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/.dockerignore").write_text("fine\n[z-a]\n")
+    with pytest.raises(BuildError, match=r"\.dockerignore: \[z-a\] is no pattern"):
+        await build(based, tmp_path / "c", "FROM base\n")
+
+
+async def test_durations_of_several_parts(based: ImageShelf, tmp_path: Path) -> None:
+    built = await build(based, tmp_path / "c", "FROM base\nHEALTHCHECK --interval=1m30.5s CMD true\n")
+    assert built.image.config.healthcheck == {"Test": ["CMD-SHELL", "true"], "Interval": 90_500_000_000}
+
+
+async def test_a_line_without_end_is_told_in_pieces(based: ImageShelf, tmp_path: Path) -> None:
+    lines: list[str] = []
+    await build(based, tmp_path / "c", "FROM base\nRUN printf %3000000s end\n", on_log=lines.append)
+    assert len("".join(line for line in lines if line.strip() in ("", "end"))) == 3_000_000
+    assert max(map(len, lines)) < 1 << 20
 
 
 def _long_header() -> bytes:
