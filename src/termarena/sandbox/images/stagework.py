@@ -349,7 +349,12 @@ class StageWork:
             return await self._copy_from_context(one, order, unpacks=True)
         if len(words) > 1:
             raise refuse(self.around.source, one.line, "ADD of several sources with an address", text=self.step)
-        fetched = await fetch_file(addresses[0], self.around.scratch, checksum=one.flag("checksum"))
+        fetched = await fetch_file(
+            addresses[0],
+            self.around.scratch,
+            checksum=one.flag("checksum"),
+            network=self.around.maker.network,
+        )
 
         async def add(box: NamespaceSandbox) -> Owners:
             copying = Copying(box, replace(order, mode=0o600 if order.mode is None else order.mode), self._has_users)
