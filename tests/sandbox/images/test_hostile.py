@@ -186,3 +186,28 @@ async def test_a_removal_that_was_killed_is_no_obstacle(shelf: ImageShelf, tmp_p
     (killed / "about.json").unlink()
     await shelf.import_archive(tmp_path / "saved.tar")
     assert await said(shelf, "echo there") == "there"
+
+
+async def test_a_folder_that_its_own_layer_deletes_is_a_new_one(
+    shelf: ImageShelf, tmp_path: Path, root_layer: bytes
+) -> None:
+    lower = tar_of(folder("d"), entry("d/old", b""), folder("e"), entry("e/old", b""))
+    upper = tar_of(entry(".wh.d"), folder("d"), entry("d/new", b""), entry(".wh.e"), entry("e/new", b""))
+    (tmp_path / "saved.tar").write_bytes(MadeImage([root_layer, lower, upper]).saved("t/built:1"))
+    await shelf.import_archive(tmp_path / "saved.tar")
+    assert await said(shelf, "ls /d /e") == "/d:\nnew\n\n/e:\nnew"
+
+
+async def test_layers_that_differ_in_owners_only_are_two(based: ImageShelf, tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/file").write_text("x")
+    plain = await build(based, tmp_path / "c", "FROM base\nCOPY file /\n")
+    owned = await build(based, tmp_path / "c", "FROM base\nCOPY --chown=1234:1234 file /\n")
+    assert plain.image.config.diff_ids[-1] != owned.image.config.diff_ids[-1]
+    await based.export("t/built:1", tmp_path / "out.tar")
+    again = await based.import_archive(tmp_path / "out.tar", name="t/again")
+    layers = based.store.layers_of(again.config)
+    found = (layers[-1].files / "file").stat()
+    ids = based.driver.ids
+    assert layers[-1].owners.get("file") == (None if ids.has_users else (1234, 1234))
+    assert ids.kind != "shifted" or found.st_uid == 1234

@@ -143,6 +143,7 @@ class Translator:
         self.has_owners = has_owners
         self.facts = LayerFacts()
         self._folders: dict[str, tar.Member] = {}
+        self._deleted: set[str] = set()
         self._count = 0
 
     def translate(self, stream: IO[bytes], out: IO[bytes], *, on_bytes: Callable[[int], None] | None = None) -> None:
@@ -197,6 +198,7 @@ class Translator:
                 member = tar.Member(f"0/{path}", "folder")
                 member.mode = PARENT_MODE
                 member.attributes = {} if self.is_layer else {tar.IMPLIED: b"y"}
+                self._replace_deleted(member, path)
                 self._folders[path] = member
                 yield member, None
 
@@ -210,6 +212,7 @@ class Translator:
             hidden = "/".join((*parts[:-1], name.removeprefix(WHITEOUT)))
             if name == WHITEOUT or hidden.endswith(("/.", "/..")) or hidden in (".", ".."):
                 raise ValueError(f"a deletion without a name: {path!r}")
+            self._deleted.add(hidden)
             yield tar.Member(f"0/{hidden}", "device"), None
         elif info.isdir():
             yield self._folder(f"0/{path}", info), None
@@ -238,8 +241,14 @@ class Translator:
 
     def _folder(self, name: str, info: tarfile.TarInfo) -> tar.Member:
         member = self._member(name, "folder", info)
+        self._replace_deleted(member, name.removeprefix("0/"))
         self._folders[name.removeprefix("0/")] = member
         return member
+
+    def _replace_deleted(self, member: tar.Member, path: str) -> None:
+        """A folder whose name the same layer deletes replaces the one below it: a deletion is about lower layers."""
+        if path in self._deleted:
+            member.attributes[tar.OPAQUE] = b"y"
 
     def _member(self, name: str, kind: str, info: tarfile.TarInfo, *, target: str = "") -> tar.Member:
         member = tar.Member(name, kind, target=target)

@@ -15,6 +15,7 @@ from termarena.core.errors import TaskFormatError
 from termarena.core.records import read_record, write_record
 from termarena.sandbox.images.getting import drop_scratch, keep_layer
 from termarena.sandbox.images.layers import LayerFacts
+from termarena.sandbox.images.owners import with_owners
 from termarena.sandbox.images.store import FILES
 from termarena.sandbox.namespace.building import remove_tree
 from termarena.sandbox.namespace.inside import syscalls as sc
@@ -141,16 +142,21 @@ def _with(config: ImageConfig, diff_id: str) -> ImageConfig:
 
 
 async def _pack(box: NamespaceSandbox, facts: LayerFacts) -> None:
-    """Find the digest and the size of the layer's archive, which is not kept."""
+    """Find the digest and the size of the layer's archive, which is not kept.
+
+    Owners that the files cannot have are part of it: layers that differ in them only are two layers.
+    """
     state = hashlib.sha256()
     reading, writing = os.pipe()
 
     def consume() -> None:
         stream: IO[bytes]
         with os.fdopen(reading, "rb", 1 << 20) as stream:
-            while data := stream.read(1 << 20):
+            for data in with_owners(stream, facts.owners):
                 state.update(data)
                 facts.size_bytes += len(data)
+            while stream.read(1 << 20):
+                pass
 
     consuming: Any = asyncio.get_running_loop().run_in_executor(None, consume)
     try:
