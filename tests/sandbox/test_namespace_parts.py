@@ -19,7 +19,7 @@ import pytest
 
 from sandbox.support import out
 from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
-from termarena.sandbox import Limits, Root, SandboxSpec, Usage
+from termarena.sandbox import Limits, Mount, Root, SandboxSpec, Usage
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
 from termarena.sandbox.namespace import commands as namespace_commands
 from termarena.sandbox.namespace import files as namespace_files
@@ -411,3 +411,18 @@ async def test_a_file_of_a_far_day_breaks_no_archive(tmp_path: Path, seconds: in
         async with driver.start(loaded) as fork:
             assert await out(fork, "stat -c %Y /srv/t/f; cat /srv/t/g") == f"{seconds}\nlast"
         loaded.close()
+
+
+async def test_a_mounted_folder_does_not_tell_where_it_lies_on_the_host(tmp_path: Path) -> None:
+    lent = tmp_path / "a-secret-place"
+    lent.mkdir()
+    (lent / "run").write_text("#!/bin/sh\necho ran\n")
+    (lent / "run").chmod(0o755)
+    spec = SandboxSpec(mounts=(Mount(source=lent, target="/opt/lent"), Mount(source=lent, target="/opt/again")))
+    async with NamespaceDriver(home=tmp_path / "home") as driver, driver.start(spec) as box:
+        assert (
+            await out(box, "/opt/lent/run; cat /opt/again/run > /dev/null; touch /opt/lent/x || echo kept")
+            == "ran\nkept"
+        )
+        assert "a-secret-place" not in await out(box, "cat /proc/self/mountinfo /proc/mounts")
+    assert [path.name for path in lent.iterdir()] == ["run"]
