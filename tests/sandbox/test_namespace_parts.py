@@ -19,7 +19,7 @@ import pytest
 
 from sandbox.support import out
 from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
-from termarena.sandbox import Limits, Root, SandboxSpec, Usage
+from termarena.sandbox import Limits, Mount, Root, SandboxSpec, Usage
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
 from termarena.sandbox.namespace import commands as namespace_commands
 from termarena.sandbox.namespace import files as namespace_files
@@ -396,3 +396,33 @@ async def test_lists_of_access_are_in_a_snapshot(tmp_path: Path) -> None:
             async with driver.start(saved) as fork:
                 told = await fork.exec(["python3", "-c", GET_ACCESS])
                 assert told.stdout.decode().strip() == str(ACCESS)
+
+
+@pytest.mark.parametrize("seconds", [9_000_000_000, 999_999_999_999, -5])
+async def test_a_file_of_a_far_day_breaks_no_archive(tmp_path: Path, seconds: int) -> None:
+    async with NamespaceDriver(home=tmp_path / "home") as driver, driver.start(SandboxSpec()) as box:
+        await out(box, f"mkdir /srv/t && touch -d @{seconds} /srv/t/f && echo last > /srv/t/g")
+        await box.get_tree("/srv/t", tmp_path / "got")
+        assert sorted(path.name for path in (tmp_path / "got").iterdir()) == ["f", "g"]
+        snapshot = await box.snapshot()
+        await snapshot.save(tmp_path / "saved")
+        snapshot.close()
+        loaded = driver.load(tmp_path / "saved")
+        async with driver.start(loaded) as fork:
+            assert await out(fork, "stat -c %Y /srv/t/f; cat /srv/t/g") == f"{seconds}\nlast"
+        loaded.close()
+
+
+async def test_a_mounted_folder_does_not_tell_where_it_lies_on_the_host(tmp_path: Path) -> None:
+    lent = tmp_path / "a-secret-place"
+    lent.mkdir()
+    (lent / "run").write_text("#!/bin/sh\necho ran\n")
+    (lent / "run").chmod(0o755)
+    spec = SandboxSpec(mounts=(Mount(source=lent, target="/opt/lent"), Mount(source=lent, target="/opt/again")))
+    async with NamespaceDriver(home=tmp_path / "home") as driver, driver.start(spec) as box:
+        assert (
+            await out(box, "/opt/lent/run; cat /opt/again/run > /dev/null; touch /opt/lent/x || echo kept")
+            == "ran\nkept"
+        )
+        assert "a-secret-place" not in await out(box, "cat /proc/self/mountinfo /proc/mounts")
+    assert [path.name for path in lent.iterdir()] == ["run"]

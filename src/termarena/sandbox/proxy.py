@@ -68,6 +68,8 @@ class Proxy:
             task = asyncio.create_task(self._serve_one(reader, writer))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
+            # One that is cancelled before its first step closes nothing itself.
+            task.add_done_callback(lambda _: writer.close())
 
         listener.settimeout(0)
         server = await asyncio.start_server(accept, sock=listener, limit=HEAD_LIMIT)
@@ -204,7 +206,8 @@ async def _relay(client: _Stream, upstream: _Stream) -> None:
         await _pump(upstream.reader, client.writer)
     finally:
         sending.cancel()
+        # Before anything is awaited: a relay that is cancelled here must not leave it open.
+        upstream.writer.close()
         await asyncio.gather(sending, return_exceptions=True)
         with contextlib.suppress(OSError):
-            upstream.writer.close()
             await upstream.writer.wait_closed()

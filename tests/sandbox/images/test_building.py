@@ -34,7 +34,8 @@ def _write(folder: Path, text: str) -> None:
 
 async def build(shelf: ImageShelf, folder: Path, text: str, **options: Any) -> Built:  # noqa: ANN401 - of BuildOptions
     _write(folder, text)
-    return await build_image(shelf, folder, "t/built:1", BuildOptions(network=Network(mode="none"), **options))
+    options = {"network": Network(mode="none"), **options}
+    return await build_image(shelf, folder, "t/built:1", BuildOptions(**options))
 
 
 @pytest.fixture
@@ -154,10 +155,17 @@ async def test_an_address_is_added_and_checked(based: ImageShelf, tmp_path: Path
         thread.start()
         try:
             url = f"http://127.0.0.1:{server.server_port}/file.bin"
-            await build(based, tmp_path / "c", f"FROM base\nADD --checksum=sha256:{digest} {url} /got/\n")
+            network = Network(mode="allowlist", allowed_hosts=(f"127.0.0.1:{server.server_port}",))
+            text = f"FROM base\nADD --checksum=sha256:{digest} {url} /got/\n"
+            await build(based, tmp_path / "c", text, network=network)
             assert "from the web-rw-------" in await said(based, "cat /got/file.bin; ls -l /got/file.bin")
+            text = f"FROM base\nADD --checksum=sha256:{'0' * 64} {url} /got/\n"
             with pytest.raises(ImageError, match="--checksum says"):
-                await build(based, tmp_path / "c", f"FROM base\nADD --checksum=sha256:{'0' * 64} {url} /got/\n")
+                await build(based, tmp_path / "c", text, network=network)
+            for closed in (Network(mode="public"), Network(mode="none")):
+                with pytest.raises(ImageError, match=r"the build's network does not reach 127\.0\.0\.1") as caught:
+                    await build(based, tmp_path / "c", f"FROM base\nADD {url} /got/\n", network=closed)
+                assert caught.value.cause == "task"
         finally:
             server.shutdown()
             thread.join()

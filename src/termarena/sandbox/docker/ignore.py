@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from termarena.core.errors import BuildError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,7 +17,7 @@ class Ignored:
     """The patterns of one context; the last one that matches a path or a folder above it decides."""
 
     def __init__(self, lines: list[str]) -> None:
-        """Comments and empty lines are dropped."""
+        """Comments and empty lines are dropped. Raises `ValueError` for what is no pattern."""
         self._rules: list[tuple[re.Pattern[str], bool]] = []
         for line in lines:
             text = line.strip()
@@ -24,16 +26,28 @@ class Ignored:
             is_exception = text.startswith("!")
             pattern = text.lstrip("!").strip().strip("/").removeprefix("./")
             if pattern:
-                self._rules.append((re.compile(_translate(pattern) + r"(?:/.*)?\Z", re.DOTALL), is_exception))
+                self._rules.append((_compiled(pattern), is_exception))
         self._has_exceptions = any(is_exception for _, is_exception in self._rules)
 
     @classmethod
     def of(cls, context: Path, dockerfile: str) -> Ignored:
-        """The file beside the Dockerfile (`<name>.dockerignore`) or at the top of the context; none is no patterns."""
+        """The file beside the Dockerfile (`<name>.dockerignore`) or at the top of the context; none is no patterns.
+
+        Raises `BuildError` for a file with something that is no pattern.
+        """
         for name in (f"{dockerfile}.dockerignore", ".dockerignore"):
-            if (context / name).is_file():
-                return cls((context / name).read_text(errors="surrogateescape").splitlines())
+            path = context / name
+            if path.is_file():
+                try:
+                    return cls(path.read_text(errors="surrogateescape").splitlines())
+                except ValueError as error:
+                    raise BuildError(str(path), str(error), step="", log_tail="", cause="task") from error
         return cls([])
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether anything may be left out."""
+        return bool(self._rules)
 
     def excludes(self, path: str, *, is_folder: bool) -> bool:
         """Whether to leave a path out; a folder stays when an exception might want something below it."""
@@ -42,6 +56,13 @@ class Ignored:
             if pattern.match(path):
                 is_out = not is_exception
         return is_out and not (is_folder and self._has_exceptions)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(_translate(pattern) + r"(?:/.*)?\Z", re.DOTALL)
+    except re.error as error:
+        raise ValueError(f"{pattern} is no pattern: {error}") from error
 
 
 def _translate(pattern: str) -> str:

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from termarena.core.errors import ImageError
 from termarena.sandbox.images.config import ImageConfig, digest_of
 from termarena.sandbox.images.getting import unpack_layer
-from termarena.sandbox.images.layers import decompressed
+from termarena.sandbox.images.layers import MAX_BYTES, BoundedMember, decompressed
 from termarena.sandbox.images.names import ImageName, is_digest
 from termarena.sandbox.images.owners import with_owners
 from termarena.sandbox.images.store import FILES, StoredImage
@@ -92,12 +92,20 @@ def _plain(path: Path, scratch: Path) -> Path:
                 return path
             copy = scratch / "archive"
             with copy.open("wb") as out:
-                while data := stream.read(CHUNK):
-                    out.write(data)
+                _copy(stream, out)
             return copy
-    except (OSError, EOFError) as error:
+    except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or f"cannot be read: {error}"
         raise ImageError(str(path), problem, hint="check the path") from error
+
+
+def _copy(stream: IO[bytes], out: IO[bytes]) -> None:
+    left = MAX_BYTES
+    while data := stream.read(CHUNK):
+        left -= len(data)
+        if left < 0:
+            raise ValueError(f"it holds more than {MAX_BYTES} bytes")
+        out.write(data)
 
 
 def _check_root(layer: Layer, path: Path) -> None:
@@ -111,7 +119,7 @@ def _opened(plain: Path, member: str | None) -> Iterator[IO[bytes]]:
         with plain.open("rb") as file:
             yield file
         return
-    with tarfile.open(plain) as archive:
+    with tarfile.open(plain, tarinfo=BoundedMember) as archive:
         found = archive.extractfile(_named(archive, member))
         if found is None:
             raise ImageError(str(plain), f"{member} is no file of the archive")
@@ -144,7 +152,7 @@ def _normal(name: str) -> list[str]:
 
 def _look_into(plain: Path, path: Path) -> _Found:
     try:
-        with tarfile.open(plain) as archive:
+        with tarfile.open(plain, tarinfo=BoundedMember) as archive:
             first = archive.next()
             if first is None:
                 raise ImageError(str(path), "is empty")
@@ -153,7 +161,7 @@ def _look_into(plain: Path, path: Path) -> _Found:
                 return _docker_save(archive, path)
             if "index.json" in names and "oci-layout" in names:
                 return _oci(archive, path)
-    except (tarfile.TarError, EOFError, KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
+    except (tarfile.TarError, EOFError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         hint = "give a tar of a root file system, or what `docker save` wrote"
         raise ImageError(str(path), f"is no archive of an image: {error}", hint=hint) from error
     return _Found(ImageConfig(env=DEFAULT_ENV), (None,), None)

@@ -23,7 +23,7 @@ from termarena.sandbox.spec import Network
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from termarena.sandbox.images.recipe import Recipe, Stage
+    from termarena.sandbox.images.recipe import Instruction, Recipe, Stage
     from termarena.sandbox.images.shelf import ImageShelf
 
 __all__ = ["BuildOptions", "Built", "build_image"]
@@ -147,8 +147,14 @@ class _Build:
                 if name in self.options.arguments:
                     values[name] = self.options.arguments[name]
                 elif equals:
-                    values[name] = expand(default, values, escape=self.recipe.escape)
+                    values[name] = self._expanded(default, values, one)
         return values
+
+    def _expanded(self, text: str, values: Mapping[str, str], one: Instruction) -> str:
+        try:
+            return expand(text, values, escape=self.recipe.escape)
+        except BadSubstitution as error:
+            raise refuse(self.recipe.source, one.line, str(error), text=one.shown) from error
 
     # Which stages.
 
@@ -179,10 +185,7 @@ class _Build:
         return found[-1] if found else -1
 
     def _base_name(self, stage: Stage) -> str:
-        try:
-            name = expand(stage.base.words[0], self._outer, escape=self.recipe.escape)
-        except BadSubstitution as error:
-            raise refuse(self.recipe.source, stage.base.line, str(error), text=stage.base.shown) from error
+        name = self._expanded(stage.base.words[0], self._outer, stage.base)
         if not name:
             raise refuse(self.recipe.source, stage.base.line, "FROM names no image", text=stage.base.shown)
         return name
@@ -225,7 +228,7 @@ class _Build:
         wanted = stage.base.flag("platform")
         if wanted is None:
             return
-        platform = expand(wanted, self._outer)
+        platform = self._expanded(wanted, self._outer, stage.base)
         if platform not in (f"linux/{this_architecture()}", this_architecture(), "linux"):
             problem = f"--platform={platform}: this machine is linux/{this_architecture()}"
             raise refuse(self.recipe.source, stage.base.line, problem, text=stage.base.shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import stat
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
@@ -27,8 +28,11 @@ def has_pattern(word: str) -> bool:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether one part of a path matches, as Go's filepath.Match has it."""
-    return re.fullmatch(_translated(pattern), name, re.DOTALL) is not None
+    """Whether one part of a path matches, as Go's filepath.Match has it; raises `ValueError` for what is no pattern."""
+    try:
+        return re.fullmatch(_translated(pattern), name, re.DOTALL) is not None
+    except re.error as error:
+        raise ValueError(f"{pattern} is no pattern: {error}") from error
 
 
 def _translated(pattern: str) -> str:
@@ -69,7 +73,10 @@ class Context:
         self._ignored = Ignored.of(self.folder, dockerfile)
 
     def pick(self, word: str) -> list[Picked]:
-        """What a source names, in order; empty for nothing. Raises `ValueError` for a name that climbs."""
+        """What a source names, in order; empty for nothing.
+
+        Raises `ValueError` for a name that climbs and for a bad pattern.
+        """
         parts = [part for part in word.split("/") if part not in ("", ".")]
         if ".." in parts:
             raise ValueError(f"{word} leads outside the context")
@@ -145,6 +152,25 @@ class Context:
                 with file.open("rb") as opened:
                     state.update(hashlib.file_digest(opened, "sha256").digest())
         return state.hexdigest()
+
+    @property
+    def has_ignored(self) -> bool:
+        """Whether there is a list of what is to be ignored."""
+        return self._ignored.has_rules
+
+    def copy_to(self, picked: Picked, target: Path) -> None:
+        """Copy a picked folder, without what is ignored, to a new one."""
+        target.mkdir()
+        for member, file in self.members(picked, "x"):
+            place = target / member.name.removeprefix("0/")
+            if member.kind == "folder":
+                place.mkdir(mode=0o700)
+            elif member.kind == "symlink":
+                place.symlink_to(member.target)
+                continue
+            elif file is not None:
+                shutil.copyfile(file, place)
+            place.chmod(member.mode | (stat.S_IRWXU if member.kind == "folder" else 0))
 
     def write(self, picked: Picked, name: str, out: IO[bytes]) -> None:
         """Write the entries as an archive of our own form."""

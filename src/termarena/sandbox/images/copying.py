@@ -9,6 +9,7 @@ import tarfile
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
+from termarena.core.errors import SandboxFileError
 from termarena.sandbox.images.context import Picked, has_pattern, matches
 from termarena.sandbox.images.layers import Translator, decompressed
 from termarena.sandbox.namespace.inside import tar
@@ -57,13 +58,25 @@ class Copying:
         """The same out of another image; owners are kept."""
         folder, name = await self._destination(picked)
         reading, writing = os.pipe()
+
+        async def pack() -> None:
+            try:
+                await source.layer_job("pack_path", name, writing, path=picked.path)
+            finally:
+                # While it is open here too, the reader waits for the rest of an archive that nobody writes.
+                os.close(writing)
+
+        packing = asyncio.ensure_future(pack())
         try:
-            packing = asyncio.ensure_future(source.layer_job("pack_path", name, writing, path=picked.path))
             await self._place(folder, reading)
-            await packing
+        except SandboxFileError:
+            if packing.done():
+                packing.result()
+            raise
         finally:
             os.close(reading)
-            os.close(writing)
+            await asyncio.gather(packing, return_exceptions=True)
+        packing.result()
 
     async def unpack(self, file: str) -> None:
         """What an archive holds, into the target as a folder; the archive's own modes and owners."""
@@ -101,10 +114,15 @@ class Copying:
         reading, writing = os.pipe()
         producing = asyncio.get_running_loop().run_in_executor(None, _produce, produce, writing)
         try:
-            await self._place(folder, reading, is_exact=is_exact)
-        finally:
-            os.close(reading)
-            await asyncio.gather(producing, return_exceptions=True)
+            try:
+                await self._place(folder, reading, is_exact=is_exact)
+            finally:
+                os.close(reading)
+                await asyncio.gather(producing, return_exceptions=True)
+        except SandboxFileError:
+            # Where the archive broke off, whoever wrote it knows why.
+            producing.result()
+            raise
         producing.result()
 
     async def _place(self, folder: str, reading: int, *, is_exact: bool = False) -> None:

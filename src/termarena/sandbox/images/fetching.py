@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import posixpath
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from termarena.core.errors import FetchError, ImageError, MissingExtra
 from termarena.sandbox.images.context import Context, Picked
+from termarena.sandbox.proxy import Proxy
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from termarena.sandbox.spec import Network
 
 __all__ = ["Fetched", "fetch_file"]
 
 TIMEOUT_S: Final = 60.0
 MAX_BYTES: Final = 16 << 30
+LONGEST_NAME: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +36,36 @@ class Fetched:
     digest: str
 
 
-async def fetch_file(url: str, folder: Path, *, checksum: str | None) -> Fetched:
-    """Download into a new folder below `folder`. Raises `FetchError`, `ImageError` for another checksum."""
-    return await asyncio.to_thread(_fetch, url, folder, checksum)
+async def fetch_file(url: str, folder: Path, *, checksum: str | None, network: Network) -> Fetched:
+    """Download into a new folder below `folder`, through what the build's commands may reach, and nothing else.
+
+    Raises `FetchError`, `ImageError` for another checksum and for a host that is not for this build.
+    """
+    proxy, listener = Proxy(network), socket.create_server(("127.0.0.1", 0))
+    way = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with proxy.serve(listener):
+        try:
+            return await asyncio.to_thread(_fetch, url, folder, checksum, way)
+        except FetchError as error:
+            if not proxy.refused:
+                raise
+            raise ImageError(url, f"the build's network does not reach {proxy.refused[-1]}", cause="task") from error
 
 
-def _fetch(url: str, folder: Path, checksum: str | None) -> Fetched:
+def _fetch(url: str, folder: Path, checksum: str | None, way: str) -> Fetched:
     try:
         import httpx  # noqa: PLC0415 - an extra, and slow to import
     except ImportError as error:
         raise MissingExtra("httpx", extra="images", purpose="ADD of an address") from error
     name = unquote(posixpath.basename(urlsplit(url).path)) or "download"
-    if "/" in name or name in (".", ".."):
+    if "/" in name or "\0" in name or name in (".", "..") or len(os.fsencode(name)) > LONGEST_NAME:
         raise ImageError(url, "names no file", cause="task")
     place = folder / hashlib.sha256(url.encode()).hexdigest()
     place.mkdir(exist_ok=True)
     state, size = hashlib.sha256(), 0
     try:
         with (
-            httpx.stream("GET", url, follow_redirects=True, timeout=TIMEOUT_S) as answer,
+            httpx.stream("GET", url, follow_redirects=True, timeout=TIMEOUT_S, proxy=way, trust_env=False) as answer,
             (place / name).open("wb") as out,
         ):
             answer.raise_for_status()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Final
@@ -17,7 +20,7 @@ from termarena.sandbox.images.store import FILES, Layer, StoredImage, hex_of
 from termarena.sandbox.namespace.building import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -144,7 +147,7 @@ async def _pull(
     for (diff_id, _), part in zip(wanted, parts, strict=True):
         await unpack_layer(driver, store, partial(_opened, part), source=str(name), diff_id=diff_id)
     for part in parts:
-        part.unlink(missing_ok=True)
+        _drop(part)
     return _stored(store, name, config, manifest)
 
 
@@ -158,6 +161,35 @@ def _stored(store: ImageStore, name: ImageName, config: ImageConfig, manifest: M
             manifest_digest=manifest.digest,
         )
     )
+
+
+@contextmanager
+def _alone(part: Path) -> Iterator[None]:
+    """Nobody else downloads into the part within the block: images share layers, and one image may have one twice."""
+    part.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    while True:
+        fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if _is_at(fd, part):
+                yield
+                return
+        finally:
+            os.close(fd)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _drop(part: Path) -> None:
+    """Remove a part that has been unpacked; whoever is downloading it again meanwhile will."""
+    with contextlib.suppress(FileNotFoundError, BlockingIOError), part.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        part.unlink()
 
 
 class _Downloads:
@@ -180,7 +212,8 @@ class _Downloads:
 
     def _fetch(self, blob: Descriptor) -> Path:
         part = self._store.folder / "partial" / hex_of(blob.digest)
-        self._registry.download(self._name, blob, part, on_bytes=self._count)
+        with _alone(part):
+            self._registry.download(self._name, blob, part, on_bytes=self._count)
         return part
 
     def _count(self, amount: int) -> None:

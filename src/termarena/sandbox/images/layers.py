@@ -12,7 +12,7 @@ import os
 import tarfile
 import zlib
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Self, cast
 
 from termarena.core.errors import ImageError, MissingExtra
 from termarena.sandbox.namespace.inside import tar
@@ -20,7 +20,7 @@ from termarena.sandbox.namespace.inside import tar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["LayerFacts", "Translator", "decompressed"]
+__all__ = ["MAX_BYTES", "BoundedMember", "LayerFacts", "Translator", "decompressed"]
 
 WHITEOUT: Final = ".wh."
 OPAQUE_MARK: Final = ".wh..wh..opq"
@@ -28,27 +28,35 @@ LARGEST_ID: Final = 65_535
 MAX_ENTRIES: Final = 3_000_000
 MAX_BYTES: Final = 256 << 30
 """What one layer may hold: far beyond any image, and below what a bomb of zeros would announce."""
+HEADER_LIMIT_BYTES: Final = 1 << 20
+"""Of a member's additional headers: what Go's reader, and with it Docker, takes."""
+EXTENDED: Final = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
 CHUNK: Final = 1 << 20
 GZIP, ZSTD, XZ, BZIP2 = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh"
 PARENT_MODE: Final = 0o755
 
 
 def decompressed(stream: IO[bytes]) -> IO[bytes]:
-    """The uncompressed content of a stream that can seek: gzip, zstd, xz, bzip2 or plain, told by its first bytes."""
+    """The uncompressed content of a stream that can seek: gzip, zstd, xz, bzip2 or plain, told by its first bytes.
+
+    Reading what is broken raises `ValueError`.
+    """
     start = stream.read(6)
     stream.seek(-len(start), os.SEEK_CUR)
     if start.startswith(GZIP):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
+        return _checked(gzip.GzipFile(fileobj=stream), gzip.BadGzipFile, zlib.error, EOFError)
     if start.startswith(ZSTD):
         return _unzstd(stream)
     if start.startswith(XZ):
         import lzma  # noqa: PLC0415 - seldom used
 
-        return lzma.LZMAFile(stream)
+        return _checked(lzma.LZMAFile(stream), lzma.LZMAError, EOFError)
     if start.startswith(BZIP2):
         import bz2  # noqa: PLC0415 - seldom used
 
-        return bz2.BZ2File(stream)
+        return _checked(bz2.BZ2File(stream), OSError, EOFError)
     return stream
 
 
@@ -57,8 +65,42 @@ def _unzstd(stream: IO[bytes]) -> IO[bytes]:
         import zstandard  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingExtra("zstandard", extra="images", purpose="a layer packed with zstd") from error
-    reader: IO[bytes] = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
-    return reader
+    return _checked(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True), zstandard.ZstdError)
+
+
+def _checked(stream: Any, *broken: type[Exception]) -> IO[bytes]:  # noqa: ANN401 - each has a class of its own
+    return cast("IO[bytes]", _Checked(stream, broken))
+
+
+class _Checked:
+    """A stream that is unpacked while it is read, with one error for all ways in which it can be broken."""
+
+    def __init__(self, stream: Any, broken: tuple[type[Exception], ...]) -> None:  # noqa: ANN401 - as above
+        self.stream = stream
+        self.broken = broken
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            data: bytes = self.stream.read(size)
+        except self.broken as error:
+            raise ValueError(f"its compression is broken: {error}") from error
+        return data
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.close()
+
+
+class BoundedMember(tarfile.TarInfo):
+    """A member of a foreign archive whose additional headers, which are read as a whole, are not of any length."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in EXTENDED and self.size > HEADER_LIMIT_BYTES:
+            raise tarfile.ReadError(f"a header is longer than {HEADER_LIMIT_BYTES} bytes")
+        member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc] # not part of its types
+        return member
 
 
 @dataclass(slots=True)
@@ -101,6 +143,7 @@ class Translator:
         self.has_owners = has_owners
         self.facts = LayerFacts()
         self._folders: dict[str, tar.Member] = {}
+        self._deleted: set[str] = set()
         self._count = 0
 
     def translate(self, stream: IO[bytes], out: IO[bytes], *, on_bytes: Callable[[int], None] | None = None) -> None:
@@ -121,7 +164,9 @@ class Translator:
 
     def _members(self, hashing: _Hashing) -> Iterator[tuple[tar.Member, IO[bytes] | None]]:
         stream: Any = hashing
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK, errors="surrogateescape") as archive:
+        with tarfile.open(
+            fileobj=stream, mode="r|", bufsize=CHUNK, errors="surrogateescape", tarinfo=BoundedMember
+        ) as archive:
             while (info := archive.next()) is not None:
                 archive.members.clear()  # type: ignore[attr-defined] # it keeps all it has seen
                 self._spend(info)
@@ -153,6 +198,7 @@ class Translator:
                 member = tar.Member(f"0/{path}", "folder")
                 member.mode = PARENT_MODE
                 member.attributes = {} if self.is_layer else {tar.IMPLIED: b"y"}
+                self._replace_deleted(member, path)
                 self._folders[path] = member
                 yield member, None
 
@@ -166,6 +212,7 @@ class Translator:
             hidden = "/".join((*parts[:-1], name.removeprefix(WHITEOUT)))
             if name == WHITEOUT or hidden.endswith(("/.", "/..")) or hidden in (".", ".."):
                 raise ValueError(f"a deletion without a name: {path!r}")
+            self._deleted.add(hidden)
             yield tar.Member(f"0/{hidden}", "device"), None
         elif info.isdir():
             yield self._folder(f"0/{path}", info), None
@@ -194,8 +241,14 @@ class Translator:
 
     def _folder(self, name: str, info: tarfile.TarInfo) -> tar.Member:
         member = self._member(name, "folder", info)
+        self._replace_deleted(member, name.removeprefix("0/"))
         self._folders[name.removeprefix("0/")] = member
         return member
+
+    def _replace_deleted(self, member: tar.Member, path: str) -> None:
+        """A folder whose name the same layer deletes replaces the one below it: a deletion is about lower layers."""
+        if path in self._deleted:
+            member.attributes[tar.OPAQUE] = b"y"
 
     def _member(self, name: str, kind: str, info: tarfile.TarInfo, *, target: str = "") -> tar.Member:
         member = tar.Member(name, kind, target=target)

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,11 @@ from termarena.core.errors import TaskFormatError
 from termarena.core.records import read_record, write_record
 from termarena.sandbox.images.getting import drop_scratch, keep_layer
 from termarena.sandbox.images.layers import LayerFacts
+from termarena.sandbox.images.owners import with_owners
 from termarena.sandbox.images.store import FILES
 from termarena.sandbox.namespace.building import remove_tree
+from termarena.sandbox.namespace.inside import syscalls as sc
+from termarena.sandbox.namespace.inside import tar
 from termarena.sandbox.namespace.worker import Disk, Mount
 from termarena.sandbox.spec import Limits, Network, SandboxSpec
 
@@ -138,16 +142,21 @@ def _with(config: ImageConfig, diff_id: str) -> ImageConfig:
 
 
 async def _pack(box: NamespaceSandbox, facts: LayerFacts) -> None:
-    """Find the digest and the size of the layer's archive, which is not kept."""
+    """Find the digest and the size of the layer's archive, which is not kept.
+
+    Owners that the files cannot have are part of it: layers that differ in them only are two layers.
+    """
     state = hashlib.sha256()
     reading, writing = os.pipe()
 
     def consume() -> None:
         stream: IO[bytes]
         with os.fdopen(reading, "rb", 1 << 20) as stream:
-            while data := stream.read(1 << 20):
+            for data in with_owners(stream, facts.owners):
                 state.update(data)
                 facts.size_bytes += len(data)
+            while stream.read(1 << 20):
+                pass
 
     consuming: Any = asyncio.get_running_loop().run_in_executor(None, consume)
     try:
@@ -159,14 +168,30 @@ async def _pack(box: NamespaceSandbox, facts: LayerFacts) -> None:
 
 
 def _forget_made(files: Path, made: tuple[str, ...]) -> None:
-    """Take what was made for mounts only out of the layer again; what a step put into it stays."""
-    for path in reversed(made):
-        place = files / path.lstrip("/")
-        with contextlib.suppress(OSError):
-            if place.is_dir():
-                place.rmdir()
-            elif place.stat().st_size == 0:
-                place.unlink()
+    """Take what was made for mounts only out of the layer again; what a step put into it stays.
+
+    A step may have put a link to anywhere in the place of a folder: none is followed.
+    """
+    root = os.open(files, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path in reversed(made):
+            parent, _, name = path.strip("/").rpartition("/")
+            with contextlib.suppress(OSError):
+                _remove_if_empty(root, parent or ".", name)
+    finally:
+        os.close(root)
+
+
+def _remove_if_empty(root: int, parent: str, name: str) -> None:
+    fd = sc.openat2(root, parent, os.O_PATH | os.O_DIRECTORY, resolve=tar.BENEATH)
+    try:
+        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            os.rmdir(name, dir_fd=fd)
+        elif stat.S_ISREG(found.st_mode) and found.st_size == 0:
+            os.unlink(name, dir_fd=fd)
+    finally:
+        os.close(fd)
 
 
 def _remove_work(folder: Path) -> None:

@@ -34,6 +34,8 @@ class MountPlaces:
     caches: Path
     """Holds the folders of `type=cache`, which outlive builds."""
     secrets: Mapping[str, Path]
+    scratch: Path
+    """Holds what is bound of a context that ignores something, for the time of the build."""
     absolute: Callable[[str], str]
     """A path of the image in full."""
 
@@ -54,6 +56,8 @@ def plan_mount(text: str, places: MountPlaces) -> tuple[Mount | None, list[str]]
     if not options.get("target"):
         raise ValueError(f"--mount=type={kind} needs a target")
     at = places.absolute(options["target"]).rstrip("/")
+    if not at:
+        raise ValueError(f"--mount=type={kind} cannot have the target /")
     if kind == "tmpfs":
         return Mount(at, size_bytes=_size(options.get("size", "1g"))), [text]
     if kind == "cache":
@@ -61,11 +65,20 @@ def plan_mount(text: str, places: MountPlaces) -> tuple[Mount | None, list[str]]
         folder = places.caches / name
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         return Mount(at, folder, is_writable=True), [text]
-    picked = places.context.pick(options.get("source", "."))
+    return _bound(at, text, options.get("source", "."), places)
+
+
+def _bound(at: str, text: str, source: str, places: MountPlaces) -> tuple[Mount, list[str]]:
+    """A file or a folder of the context; where some are ignored, a copy without them."""
+    picked = places.context.pick(source)
     if not picked:
-        raise FileNotFoundError(f"{options.get('source')} is not in the context")
-    path = places.context.folder / picked[0].path
+        raise FileNotFoundError(f"{source} is not in the context")
     digest = places.context.digest(picked[0], "x")
+    path = places.context.folder / picked[0].path
+    if picked[0].is_folder and places.context.has_ignored:
+        path = places.scratch / f"bound-{digest}"
+        if not path.exists():
+            places.context.copy_to(picked[0], path)
     return Mount(at, path, is_file=not picked[0].is_folder), [text, digest]
 
 
@@ -76,6 +89,8 @@ def _option(part: str) -> tuple[str, str]:
 
 def _size(text: str) -> int:
     number, unit = (text[:-1], text[-1].lower()) if text[-1:].isalpha() else (text, "")
+    if not number.isdecimal() or (unit and unit not in UNITS):
+        raise ValueError(f"--mount=type=tmpfs,size={text} is no size")
     return int(number) * UNITS.get(unit, 1)
 
 

@@ -13,7 +13,7 @@ from termarena.core.errors import BuildError, MissingExtra
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Heredoc", "Instruction", "Recipe", "Stage", "parse_recipe", "parse_trigger", "refuse"]
+__all__ = ["Heredoc", "Instruction", "Recipe", "Stage", "names_folder", "parse_recipe", "parse_trigger", "refuse"]
 
 FLAGS: Final[Mapping[str, frozenset[str]]] = {
     "FROM": frozenset({"platform"}),
@@ -87,6 +87,11 @@ def refuse(source: str, line: int, problem: str, *, text: str = "") -> BuildErro
     return BuildError(source, f"line {line}: {problem}", step=text, log_tail="", cause="task")
 
 
+def names_folder(path: str) -> bool:
+    """Whether a destination is a folder by its spelling, as BuildKit has it."""
+    return path == "." or path.endswith(("/", "/."))
+
+
 def parse_recipe(text: str, source: str) -> Recipe:
     """Raises `BuildError` with the line for what is no Dockerfile or asks for what is not supported."""
     instructions = _parse(text, source)
@@ -154,7 +159,7 @@ def _check(one: Instruction, source: str) -> None:
         raise refuse(source, one.line, f"{one.name} needs an argument", text=one.shown)
     if one.name in ("COPY", "ADD") and count < 2:  # noqa: PLR2004 - a source and a destination
         raise refuse(source, one.line, f"{one.name} needs a source and a destination", text=one.shown)
-    if one.name in ("COPY", "ADD") and count > 2 and not one.words[-1].endswith("/"):  # noqa: PLR2004 - several sources
+    if one.name in ("COPY", "ADD") and count > 2 and not names_folder(one.words[-1]):  # noqa: PLR2004 - several sources
         raise refuse(source, one.line, "with several sources the destination must end with /", text=one.shown)
     if one.name == "SHELL" and not one.is_json:
         raise refuse(source, one.line, "SHELL takes a list in JSON", text=one.shown)

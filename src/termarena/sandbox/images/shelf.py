@@ -211,7 +211,9 @@ class ImageShelf:
             known = self.store.layer(f"sha256:{folder.name}") if not folder.name.startswith(".") else None
             size += known.size_bytes if known is not None else 0
             count += 1
-            await self._remove(folder)
+            # A removal that is killed must not leave half a layer in a layer's place.
+            gone = folder.with_name(f".gone-{folder.name.lstrip('.')}")
+            await self._remove(folder.rename(gone))
         return Pruned(forgotten, count, size)
 
     async def _remove(self, folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
+import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +15,7 @@ from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.fetching import fetch_file
 from termarena.sandbox.images.making import Made
 from termarena.sandbox.images.mounting import MountPlaces, plan_mount
-from termarena.sandbox.images.recipe import refuse
+from termarena.sandbox.images.recipe import names_folder, refuse
 from termarena.sandbox.spec import Network
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ SHELL: Final = ("/bin/sh", "-c")
 APT_SETTINGS: Final = "/dev/apt.conf"
 """Where a sandbox that fakes owners has what apt must be told."""
 TAIL_LINES: Final = 40
+LONGEST_LINE: Final = 64 << 10
+_DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|ms|s|m|h)")
 NANOSECONDS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
 
@@ -49,7 +53,7 @@ class Surroundings:
     image_named: Callable[[str], Awaitable[ImageConfig]]
     """The image of an earlier stage, by name or number, or of any name."""
     scratch: Path
-    """A folder for downloads."""
+    """A folder for downloads and for what is bound."""
     secrets: Mapping[str, Path] = field(default_factory=dict)
     """The files of `RUN --mount=type=secret`."""
     escape: str = "\\"
@@ -109,7 +113,7 @@ class StageWork:
         joined = posixpath.join("/", self.config.workdir or "/", path)
         normal = posixpath.normpath(joined)
         normal = normal[1:] if normal.startswith("//") else normal
-        return f"{normal}/" if path.endswith(("/", "/.")) and normal != "/" else normal
+        return f"{normal}/" if names_folder(path) and normal != "/" else normal
 
     def _command(self, one: Instruction) -> tuple[str, ...]:
         return one.words if one.is_json else (*(self.config.shell or SHELL), one.words[0])
@@ -177,15 +181,19 @@ class StageWork:
         for flag, value in one.flags:
             words = {"interval": "Interval", "timeout": "Timeout", "start-period": "StartPeriod", "retries": "Retries"}
             key = words.get(flag, "StartInterval")
-            told[key] = int(value) if flag == "retries" else self._nanoseconds(value, one)
+            told[key] = self._count(value, one) if flag == "retries" else self._nanoseconds(value, one)
         self.config = replace(self.config, healthcheck=told)
 
+    def _count(self, text: str, one: Instruction) -> int:
+        if not text.isdecimal():
+            raise refuse(self.around.source, one.line, f"{text} is no number", text=self.step)
+        return int(text)
+
     def _nanoseconds(self, text: str, one: Instruction) -> int:
-        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-        try:
-            return int(float(number) * NANOSECONDS[text[len(number) :]])
-        except (KeyError, ValueError) as error:
-            raise refuse(self.around.source, one.line, f"{text} is no duration", text=self.step) from error
+        parts = _DURATION.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            raise refuse(self.around.source, one.line, f"{text} is no duration", text=self.step)
+        return sum(int(float(number) * NANOSECONDS[unit]) for number, unit in parts)
 
     # Instructions that make layers.
 
@@ -202,7 +210,7 @@ class StageWork:
         mode = one.flag("network") or "default"
         if mode not in ("default", "none"):
             raise refuse(self.around.source, one.line, f"RUN --network={mode} is not supported", text=self.step)
-        mounts, mount_keys = self._mounts(one)
+        mounts, mount_keys = await asyncio.to_thread(self._mounts, one)
         argv = list(one.words) if one.is_json else [*(self.config.shell or SHELL), _script(one)]
         declared = {name: value for name, value in self.arguments.items() if name not in self.config.environment}
         env = {**declared, **self.config.environment}
@@ -226,7 +234,8 @@ class StageWork:
         """What the step sees beside the layers, and what of it decides whether the step is known."""
         around = self.around
         store = around.maker.shelf.store
-        places = MountPlaces(around.context, store.folder / "mounts" / store.ids.kind, around.secrets, self._absolute)
+        caches = store.folder / "mounts" / store.ids.kind
+        places = MountPlaces(around.context, caches, around.secrets, around.scratch, self._absolute)
         mounts, keys = [], []
         for text in [value for name, value in one.flags if name == "mount"]:
             try:
@@ -253,7 +262,10 @@ class StageWork:
             copying = Copying(box, order, self._has_users)
             async with self.around.maker.looking_at(source) as other:
                 for word in words:
-                    picked = await picked_in(other, word)
+                    try:
+                        picked = await picked_in(other, word)
+                    except ValueError as error:
+                        raise self._failed(one, str(error)) from error
                     self._check_picked(one, word, picked)
                     for each in picked:
                         await copying.from_box(other, each)
@@ -283,7 +295,7 @@ class StageWork:
     def _check_picked(self, one: Instruction, word: str, picked: list[Picked]) -> None:
         if not picked:
             raise self._failed(one, f"{word} is not there")
-        if len(picked) > 1 and not one.words[-1].endswith("/"):
+        if len(picked) > 1 and not names_folder(self._filled(one.words[-1])):
             raise self._failed(one, f"{word} names several files, and the destination does not end with /")
 
     async def _copy_from_context(self, one: Instruction, order: CopyOrder, *, unpacks: bool = False) -> Made:
@@ -300,7 +312,8 @@ class StageWork:
                 continue
             picked = self._pick(one, self._filled(word))
             jobs += [("", each) for each in picked]
-            key += [[each.path, each.is_folder, context.digest(each, "x")] for each in picked]
+            digests = [await asyncio.to_thread(context.digest, each, "x") for each in picked]
+            key += [[each.path, each.is_folder, digest] for each, digest in zip(picked, digests, strict=True)]
 
         async def copy(box: NamespaceSandbox) -> Owners:
             copying = Copying(box, order, self._has_users)
@@ -336,7 +349,12 @@ class StageWork:
             return await self._copy_from_context(one, order, unpacks=True)
         if len(words) > 1:
             raise refuse(self.around.source, one.line, "ADD of several sources with an address", text=self.step)
-        fetched = await fetch_file(addresses[0], self.around.scratch, checksum=one.flag("checksum"))
+        fetched = await fetch_file(
+            addresses[0],
+            self.around.scratch,
+            checksum=one.flag("checksum"),
+            network=self.around.maker.network,
+        )
 
         async def add(box: NamespaceSandbox) -> Owners:
             copying = Copying(box, replace(order, mode=0o600 if order.mode is None else order.mode), self._has_users)
@@ -380,7 +398,7 @@ def expand_text(text: str, values: Mapping[str, str]) -> str:
 
 
 class _Lines:
-    """Output as whole lines."""
+    """Output as whole lines; one that does not end comes in pieces."""
 
     def __init__(self, hear: Callable[[str], None]) -> None:
         self._hear = hear
@@ -388,6 +406,9 @@ class _Lines:
 
     def take(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            lines.append(self._rest)
+            self._rest = b""
         for line in lines:
             self._hear(line.decode("utf-8", "replace").rstrip("\r"))
 

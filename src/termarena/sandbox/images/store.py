@@ -246,8 +246,13 @@ class ImageStore:
         about = {"diff_id": diff_id, "size_bytes": size_bytes, "owners": owners, "made_at": time.time()}
         (scratch / "about.json").write_text(json.dumps(about))
         (scratch / "lock").unlink(missing_ok=True)
+        place = self.layers_folder / hex_of(diff_id)
+        if place.exists() and self.layer(diff_id) is None:
+            # What a removal that was killed has left; the next one finds it again.
+            with contextlib.suppress(OSError):
+                place.rename(self.layers_folder / f".gone-{secrets.token_hex(8)}")
         with contextlib.suppress(OSError):
-            scratch.rename(self.layers_folder / hex_of(diff_id))
+            scratch.rename(place)
         layer = self.layer(diff_id)
         if layer is None:
             raise ImageError(str(scratch), "cannot be moved to its place", cause="infra")

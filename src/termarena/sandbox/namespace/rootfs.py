@@ -107,7 +107,9 @@ class RootStore:
     def over(self, lowers: tuple[Path, ...], digest: str) -> Base:
         """The root file system of an image from the folders of its layers, uppermost first."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return Base((BaseVolume("", (*lowers, self._fallback())),), digest)
+        # Overlayfs takes no folder twice, and images often have the same (empty) layer twice: below its uppermost place
+        # a layer shows nothing.
+        return Base((BaseVolume("", (*dict.fromkeys(lowers), self._fallback())),), digest)
 
     def _from_folder(self, path: Path) -> Base:
         if not path.is_dir():

@@ -97,8 +97,8 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
         own_layers = names[: layers + plan["volumes"][index]["layers"]]
         place = "disk/" if disk and disk["holds_changes"] and index == 0 else ""
         volumes.append(_mount_volume(index, at, names, layers=own_layers, place=place))
-    for mount, group in zip(plan["mounts"], opened[len(ats) :], strict=True):
-        _mount_folder(f"new{mount['at']}", group[0])
+    for index, mount in enumerate(plan["mounts"], start=len(ats)):
+        _mount_folder(f"new{mount['at']}", *_attach(index, opened[index]))
     if disk:
         volumes[0].disk_fd = os.open("disk", os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
@@ -230,18 +230,20 @@ def _folder(path: str) -> bool:
     return stat.S_ISDIR(os.lstat(path).st_mode)
 
 
-def _mount_folder(target: str, source: int | str) -> None:
-    """Show a folder of the host, read-only. Raises `OSError` where a link or a file stands in its place."""
+def _mount_folder(target: str, name: str) -> None:
+    """Show a folder of the host, read-only. Raises `OSError` where a link or a file stands in its place.
+
+    As the lower of an overlay: a plain bind would show the folder's path on the host in the mount table.
+    """
     parts = target.split("/")
     for depth in range(2, len(parts) + 1):
         path = "/".join(parts[:depth])
         if not _folder(path):
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
-    if isinstance(source, int):
-        sc.move_mount(source, target)
-        return
-    sc.mount(source, target, flags=sc.MS_BIND)
-    sc.mount(None, target, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
+    empty = f"{name}.empty"
+    os.mkdir(empty)
+    flags = sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV
+    sc.mount("overlay", target, fstype="overlay", flags=flags, options=f"lowerdir={name}:{empty},userxattr")
 
 
 def _mount_kernel_file_systems(root: str, *, shm_bytes: int) -> None:

@@ -71,7 +71,7 @@ def header(member: Member) -> bytes:
     for key, raw in ((b"path", name), (b"linkpath", target)):
         if len(raw) > SHORT_NAME or not raw.isascii():
             records.append((key, raw))
-    if nanoseconds or seconds < 0:
+    if nanoseconds or not 0 <= seconds < MAX_OCTAL_SIZE:
         records.append(
             (
                 b"mtime",
@@ -118,7 +118,7 @@ def _short_header(member: Member, name: bytes, target: bytes, letter: bytes) -> 
         member.uid if member.uid < MAX_OCTAL_ID else 0,
         member.gid if member.gid < MAX_OCTAL_ID else 0,
         size,
-        max(0, member.mtime_ns // 10**9),
+        min(max(0, member.mtime_ns // 10**9), MAX_OCTAL_SIZE - 1),
         letter,
         target.ljust(SHORT_NAME, b"\0"),
         bytes(64),

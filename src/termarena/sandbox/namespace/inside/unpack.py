@@ -8,7 +8,7 @@ import stat
 from typing import IO, Final
 
 from . import syscalls as sc
-from .tar import BENEATH, OPAQUE, Member, Reader, split, unexpected_kind
+from .tar import BENEATH, OPAQUE, Member, Reader, is_whiteout, split, unexpected_kind
 
 HOLE_BYTES: Final = 1 << 16
 FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -164,7 +164,11 @@ def _make_folder(parent: int, name: str) -> None:
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
     except FileExistsError:
-        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if is_whiteout(found):
+            os.unlink(name, dir_fd=parent)
+            os.mkdir(name, 0o700, dir_fd=parent)
+        elif not stat.S_ISDIR(found.st_mode):
             raise unexpected_kind(name) from None
 
 
