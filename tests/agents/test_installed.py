@@ -14,6 +14,8 @@ from support.model_bench import QUICK
 from support.model_server import ModelServer, declined, said
 from support.tasks import Made, make_task
 from termarena.agents import AgentOptions
+from termarena.agents.installed.agent import _conversation
+from termarena.broker import Exchanged
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
 from termarena.models import ModelLimits, RunModels
@@ -24,6 +26,7 @@ from termarena.runs.trials import Trials
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from termarena.core.records import Json
     from termarena.runs.result import TrialResult
 
 KEY = "sk-the-real-key-of-the-provider-0001"
@@ -350,3 +353,9 @@ async def test_an_agent_in_the_sandbox_asks_a_real_model(house: House) -> None:
     said = [step.message for step in read_trajectory(house.attempt.trajectory).steps if step.llm_call_count == 1]
     assert len(said) == 1
     assert result.agent.message == str(said[0]).strip()
+
+
+@pytest.mark.parametrize("odd", [{"stop": 5}, {"tools": [{"type": "function", "function": "x"}]}])
+def test_a_request_that_only_the_endpoint_can_read_does_not_stop_the_record(odd: dict[str, Json]) -> None:
+    body: dict[str, Json] = {"messages": [{"role": "user", "content": "hello"}], **odd}
+    assert _conversation(Exchanged("/v1/chat/completions", body, 200, {}, 0.1)) is None

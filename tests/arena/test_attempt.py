@@ -12,6 +12,8 @@ from support.made_runs import made_run
 from termarena.arena import attempt as attempts
 from termarena.arena.attempt import file_of, read_attempt
 from termarena.arena.drawing import Point, Range, interval_bar, scatter
+from termarena.arena.exporting import export_run
+from termarena.core.records import write_record
 from termarena.core.run_folder import AttemptFolder
 
 if TYPE_CHECKING:
@@ -99,3 +101,47 @@ def test_drawings_hold_numbers_and_escaped_names() -> None:
     assert '/a"b' not in plot
     assert "free" not in plot
     assert scatter([]) == ""
+
+
+DEEP = b"[" * 100_000
+ODD_CALLS = [
+    "5",
+    "null",
+    '[{"id": ["x"]}]',
+    '[{"id": "call-1", "duration_s": 1e999}]',
+    '[{"id": "call-1", "arguments": []}]',
+]
+
+
+@pytest.mark.parametrize("calls", ODD_CALLS)
+def test_calls_that_are_none_do_not_break_the_page(tmp_path: Path, calls: str) -> None:
+    view = made_run(tmp_path / "runs" / "mine", {"one": "1"})
+    folder = view.folder.attempt("one", 1)
+    made_attempt(folder, task="one")
+    folder.tool_calls.write_text(f'{{"kind": "tool_calls", "schema_version": 1, "calls": {calls}}}')
+    with served(tmp_path / "runs") as server:
+        assert "did ls" in server.page("/runs/mine/one/1")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [DEEP, b"{}\n" + DEEP + b"\n\n", b'{"timestamp": NaN}\n', b'{"timestamp": 1e999}\n', b'{"width": true}\n'],
+)
+def test_a_recording_that_is_none_does_not_break_the_page(tmp_path: Path, content: bytes) -> None:
+    view = made_run(tmp_path / "runs" / "mine", {"one": "1"})
+    folder = view.folder.attempt("one", 1)
+    made_attempt(folder, task="one")
+    folder.cast().write_bytes(content)
+    with served(tmp_path / "runs") as server:
+        assert "did ls" in server.page("/runs/mine/one/1")
+
+
+def test_a_name_that_is_no_utf_8_is_shown_all_the_same(tmp_path: Path) -> None:
+    view = made_run(tmp_path / "runs" / "mine", {"one": "1"})
+    folder = view.folder.attempt("one", 1)
+    made_attempt(folder, task="one")
+    row = {"path": "/app/caf\udce9.txt", "change": "added", "kind": "file", "size": 1}
+    write_record(folder.changes, "file-changes", {"total": 1, "changes": [row]})
+    with served(tmp_path / "runs") as server:
+        assert "/app/caf?.txt" in server.page("/runs/mine/one/1")
+    assert export_run(view.folder, tmp_path / "pages").pages == 2

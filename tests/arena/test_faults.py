@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
+    from termarena.arena.ingest import Taken
+    from termarena.core.run_folder import RunFolder
+
 # Takes in a run, and is killed when its trials are written and the transaction is not at its end.
 KILLED = """
 import os, signal, sys
@@ -143,3 +146,20 @@ def test_no_request_is_answered_with_a_fault(name: str, open_door: tuple[str, st
         assert answer.status_code < 500, (case.path_parameters, case.query, answer.text)
 
     ask()
+
+
+def test_a_run_that_nobody_thought_of_keeps_no_other_from_being_taken_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumbles(database: Database, folder: RunFolder) -> Taken:
+        if folder.id == "a-bad-one":
+            raise ZeroDivisionError
+        return take_in(database, folder)
+
+    monkeypatch.setattr("termarena.arena.watching.take_in", stumbles)
+    with served(tmp_path / "runs") as server:
+        made_run(tmp_path / "runs" / "a-bad-one", {"one": "1"})
+        made_run(tmp_path / "runs" / "good", {"one": "1"})
+        assert server.look() == 1
+        assert server.json("/runs/good")["run"]["solved"] == 1
+        assert "ZeroDivisionError" in server.json("/health")["problems"]["a-bad-one"]

@@ -114,6 +114,9 @@ def test_text_that_no_database_holds_is_taken_in_all_the_same(database: Database
         {"task_id": 7},
         {"attempt": -1},
         {"input_tokens": 1 << 70},
+        {"output_tokens": 1 << 62},
+        {"cost_usd": 1e308},
+        {"duration_s": 1e308},
     ],
     ids=lambda fields: next(iter(fields)),
 )

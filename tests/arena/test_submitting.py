@@ -51,6 +51,13 @@ def _archive(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def _member(name: str, content: bytes = b"x") -> bytes:
+    """One member of an archive, by hand."""
+    head = tarfile.TarInfo(name)
+    head.size = len(content)
+    return head.tobuf(tarfile.USTAR_FORMAT) + content + b"\0" * (-len(content) % 512)
+
+
 def _put(server: Server, key: str, archive: bytes, *, run: str = "mine", journal_from: int = 0) -> tuple[int, str]:
     answer = server.client.put(
         f"/api/runs/{run}/archive",
@@ -199,6 +206,43 @@ def test_bombs_are_refused(tmp_path: Path) -> None:
         pieces = server.client.put("/api/runs/mine/archive", content=iter([b"x" * (1 << 19)] * 3), headers=headers)
         assert pieces.status_code == 413
     assert list(runs.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_heads_that_are_bombs_are_refused(plain_server: Server, runs: Path, kind: bytes) -> None:
+    head = tarfile.TarInfo("x")
+    head.type, head.size = kind, 64 << 20
+    bomb = gzip.compress(head.tobuf(tarfile.USTAR_FORMAT) + b"\0" * head.size + _member("journal.jsonl"))
+    assert len(bomb) < 1 << 20
+    assert _put(plain_server, _key(plain_server), bomb) == (413, "there is too much in the archive")
+    assert list(runs.iterdir()) == []
+
+
+def test_a_file_of_less_than_nothing_makes_no_room_for_others(tmp_path: Path) -> None:
+    with served(tmp_path / "runs", unpacked_limit_bytes=1 << 20) as server:
+        head = tarfile.TarInfo("trials")
+        head.type, head.size = tarfile.DIRTYPE, -(1 << 30)
+        bomb = gzip.compress(head.tobuf(tarfile.GNU_FORMAT) + _member("journal.jsonl", b"\0" * (2 << 20)))
+        assert _put(server, _key(server), bomb)[0] in {400, 413}
+
+
+def test_heads_that_never_end_are_refused(plain_server: Server) -> None:
+    link = tarfile.TarInfo("x")
+    link.type, link.size = tarfile.XGLTYPE, 0
+    status, _ = _put(plain_server, _key(plain_server), gzip.compress(link.tobuf(tarfile.USTAR_FORMAT) * 100_000))
+    assert status in {400, 413}
+
+
+def test_numbers_whose_sum_is_none_are_refused_and_nobody_else_suffers(server: Server, tmp_path: Path) -> None:
+    view = made_run(tmp_path / "mine", {"one": "1---"})
+    first = next(iter(view.history.summaries())).model_dump(mode="json")
+    with Journal(view.folder.journal, view.history.tail) as journal:
+        for attempt in (2, 3, 4):
+            journal.append("trial_finished", first | {"attempt": attempt, "cost_usd": 1e308})
+    files = {name: (view.folder.path / name).read_bytes() for name in ("config.lock.json", "journal.jsonl")}
+    status, told = _put(server, _key(server), _archive(files))
+    assert (status, "no trial_finished event" in told) == (400, True)
+    assert server.look() == 0
 
 
 def test_a_damaged_journal_is_refused_and_the_run_stays_as_it_was(server: Server, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import ipaddress
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,10 @@ CARD = "/.well-known/agent-card.json"
         "http://192.168.1.1:8080/",
         "http://172.16.0.1/",
         "http://[fd00::1]/",
+        "http://[fec0::1]/",
+        "http://[2002:a9fe:a9fe::]/",
+        "http://[2002:a00:1::1]/",
+        "http://[64:ff9b::a9fe:a9fe]/",
         "http://100.64.0.1/",
         "http://0.0.0.0/",
         "http://224.0.0.1/",
@@ -53,6 +58,8 @@ def test_private_networks_are_reached_by_permission_and_link_local_ones_never() 
     for address in ("10.2.0.1", "169.254.169.254", "127.0.0.1", "::1", "::ffff:10.2.0.1"):
         with pytest.raises(AddressRefused):
             policy.check("no", ipaddress.ip_address(address))
+    AddressPolicy().check("me", ipaddress.ip_address("::1"))
+    AddressPolicy.of(["::1/128"], allows_loopback=False).check("me", ipaddress.ip_address("::1"))
     AddressPolicy.of(["127.0.0.0/8"], allows_loopback=False).check("me", ipaddress.ip_address("127.0.0.1"))
     with pytest.raises(AddressRefused, match="does not appear"):
         AddressPolicy.of(["everything"])
@@ -68,6 +75,23 @@ async def test_a_redirect_is_checked_where_it_leads() -> None:
     async with server, open_http(AddressPolicy()) as http:
         with pytest.raises(AddressRefused, match=r"169\.254\.169\.254"):
             await http.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+
+
+async def test_a_compressed_answer_is_not_unpacked() -> None:
+    asked: list[bytes] = []
+    packed = gzip.compress(b"0" * (64 << 20))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
+        writer.write(head.encode() + packed)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, open_http(AddressPolicy()) as http:
+        with pytest.raises(httpx.DecodingError, match="not asked for"):
+            await http.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert b"accept-encoding: identity" in asked[0].lower()
 
 
 async def test_a_name_is_checked_by_its_address_and_connected_to_that() -> None:

@@ -22,6 +22,8 @@ PATHS = {
     "gemini": "/v1beta/models/any:generateContent",
 }
 STREAMS = {**PATHS, "gemini": "/v1beta/models/any:streamGenerateContent?alt=sse"}
+DEEP = b'{"metadata": ' + b'{"a": ' * 300 + b"1" + b"}" * 301
+"""More than the record could hold: it would be answered, and not be told."""
 HELLO: dict[str, Any] = {"model": "x", "messages": [{"role": "user", "content": "hello"}]}
 WORDS = {"chat": "openai:toy@{url}", "messages": "anthropic:toy@{url}", "gemini": "google:toy@{url}"}
 
@@ -71,7 +73,7 @@ async def test_it_listens_on_loopback_only(scripted: str) -> None:
         assert desk.broker.address.startswith("127.0.0.1:")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"top_p": NaN}', DEEP])
 async def test_a_body_that_is_none_is_refused(scripted: str, content: bytes) -> None:
     async with a_desk(scripted) as desk:
         headers = {"x-api-key": desk.seat.token}
@@ -264,6 +266,38 @@ async def test_who_hangs_up_pays_for_what_was_asked() -> None:
             assert desk.seat.under_way == 0
 
 
+@pytest.mark.parametrize("name", ["max_tokens", "max_output_tokens"])
+async def test_an_answer_of_less_than_nothing_gives_no_budget_back(name: str) -> None:
+    with ModelServer(_streamed("chat", stalls=True)) as server:
+        async with a_desk(f"openai:toy@{server.url}", limits=ModelLimits(trial_tokens=10**6)) as desk:
+            headers = {"Authorization": f"Bearer {desk.seat.token}"}
+            body = {**HELLO, "stream": True, name: -(10**9)}
+            async with desk.client.stream("POST", PATHS["chat"], json=body, headers=headers) as answer:
+                assert answer.status_code == 200
+            async with asyncio.timeout(60):
+                while not desk.kept:  # noqa: ASYNC110 - the broker's own end of it is not told to the client
+                    await asyncio.sleep(0.01)
+            assert desk.seat.model.budget.spent_tokens > 0
+
+
+async def test_bodies_that_do_not_come_to_their_end_take_the_places_of_requests(scripted: str) -> None:
+    async with a_desk(scripted) as desk:
+        host, port = desk.broker.address.split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        head = f"POST {PATHS['chat']} HTTP/1.1\r\nHost: x\r\nx-api-key: {desk.seat.token}\r\nContent-Length: 9\r\n\r\n"
+        writer.write(head.encode() + b"{")
+        async with asyncio.timeout(60):
+            while not desk.seat.under_way:  # noqa: ASYNC110 - nothing tells that the head was read
+                await asyncio.sleep(0.01)
+        writer.close()
+
+
+async def test_a_conversation_that_is_stored_elsewhere_is_not_answered_without_it(scripted: str) -> None:
+    async with a_desk(scripted) as desk:
+        answer = await desk.post(PATHS["responses"], {"input": "go on", "previous_response_id": "resp_1"})
+        assert (answer.status_code, desk.seat.model.meter.answers) == (400, 0)
+
+
 async def test_more_requests_at_once_than_any_agent_needs_are_told_to_wait() -> None:
     with ModelServer(_streamed("chat", stalls=True)) as server:
         async with a_desk(f"openai:toy@{server.url}") as desk:
@@ -278,11 +312,11 @@ async def test_two_seats_have_accounts_of_their_own(scripted: str) -> None:
         assert (desk.seat.model.meter.answers, other.model.meter.answers) == (0, 1)
 
 
-async def test_nothing_is_kept_of_a_seat_that_is_closed(scripted: str) -> None:
+async def test_a_seat_that_is_closed_asks_nothing_and_keeps_nothing(scripted: str) -> None:
     async with a_desk(scripted) as desk:
         desk.seat.close()
-        assert (await desk.post(PATHS["chat"], HELLO)).status_code == 200
-        assert desk.kept == []
+        assert (await desk.post(PATHS["chat"], HELLO)).status_code == 401
+        assert (desk.kept, desk.seat.model.meter.answers) == ([], 0)
 
 
 async def test_the_end_of_a_broker_ends_what_is_under_way() -> None:

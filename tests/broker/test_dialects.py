@@ -157,6 +157,9 @@ WEB_TOOLS = [
     ("chat", {"tools": [{"type": "web_search_preview"}]}, "web_search_preview"),
     ("chat", {"web_search_options": {"search_context_size": "low"}}, "web_search_options"),
     ("chat", {"plugins": [{"id": "web"}]}, "plugins"),
+    ("chat", {"search_parameters": {"mode": "on"}}, "search_parameters"),
+    ("chat", {"enable_search": True}, "enable_search"),
+    ("chat", {"models": ["acme/larger"]}, "models"),
     ("responses", {"tools": [{"type": "web_search"}]}, "web_search"),
     ("responses", {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]}, "code_interpreter"),
     ("responses", {"tools": [{"type": "some_tool_of_next_year"}]}, "some_tool_of_next_year"),
@@ -187,10 +190,13 @@ AWAY = "https://example.com/x.png"
 ADDRESSES = [
     ("chat", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": AWAY}}]}]}),
     ("chat", {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}]}),
+    ("chat", {"messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": AWAY}}]}]}),
+    ("chat", {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": AWAY}}]}]}),
     ("chat", {"tools": [{"type": "mcp", "server_url": AWAY}]}),
     ("responses", {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": AWAY}]}]}),
     ("responses", {"input": [{"role": "user", "content": [{"type": "input_file", "file_url": AWAY}]}]}),
     ("responses", {"tools": [{"type": "mcp", "server_label": "x", "server_url": AWAY}]}),
+    ("responses", {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "mcp", "server_url": AWAY}]}]}),
     ("responses", {"prompt": {"id": "p"}}),
     ("messages", {"mcp_servers": [{"type": "url", "url": AWAY, "name": "x"}]}),
     (
@@ -215,6 +221,13 @@ ADDRESSES = [
         },
     ),
     ("gemini", {"contents": [{"role": "user", "parts": [{"fileData": {"fileUri": AWAY}}]}]}),
+    ("gemini", {"systemInstruction": None, "system_instruction": {"parts": [{"file_data": {"file_uri": AWAY}}]}}),
+    ("gemini", {"cachedContent": "cachedContents/1"}),
+    ("gemini", {"cached_content": "cachedContents/1"}),
+    (
+        "gemini",
+        {"contents": [{"parts": [{"functionResponse": {"name": "f", "parts": [{"fileData": {"fileUri": AWAY}}]}}]}]},
+    ),
     ("gemini", {"tools": [{"mcpServers": [{"url": AWAY}]}]}),
 ]
 
@@ -229,6 +242,20 @@ def test_what_a_tool_was_called_with_may_look_like_anything() -> None:
     call = {"type": "tool_use", "id": "c", "name": "write", "input": {"source": {"type": "url"}, "file_id": "1"}}
     body = {**CONVERSATIONS["messages"], "messages": [{"role": "assistant", "content": [call]}]}
     assert MessagesDialect().screen(body).body == body
+
+
+def test_what_a_function_returned_may_look_like_anything() -> None:
+    returned = {"functionResponse": {"name": "look", "response": {"image_url": AWAY, "file_id": "1"}}}
+    body = {**CONVERSATIONS["gemini"], "contents": [{"role": "user", "parts": [returned]}]}
+    assert DIALECTS["gemini"].screen(body).body == body
+
+
+def test_a_namespace_hides_no_tool_of_the_provider() -> None:
+    own = {"type": "function", "name": "look", "parameters": {}}
+    space = {"type": "namespace", "name": "n", "tools": [own, {"type": "web_search"}]}
+    screened = DIALECTS["responses"].screen({**CONVERSATIONS["responses"], "tools": [space]})
+    assert screened.stripped == ("web_search",)
+    assert screened.body["tools"] == [{**space, "tools": [own]}]
 
 
 def test_an_image_in_the_request_itself_may_pass() -> None:

@@ -165,7 +165,7 @@ def _tried(read: Any, path: Path, problems: list[str]) -> Any:  # noqa: ANN401 -
         return None
     try:
         return read()
-    except (TaskFormatError, OSError, ValueError, KeyError, TypeError) as error:
+    except (TaskFormatError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         problems.append(f"{path.name} cannot be shown: {str(error).replace(str(path), path.name)[:200]}")
         return None
 
@@ -184,7 +184,7 @@ def _header(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         try:
             found = json.loads(file.readline(HEAD_BYTES))
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return found if isinstance(found, dict) else {}
 
@@ -201,7 +201,9 @@ def _steps(
     if trajectory is None:
         return (), 0
     record = _tried(lambda: read_record(folder.tool_calls, "tool_calls"), folder.tool_calls, problems) or {}
-    calls = {row["id"]: row for row in record.get("calls", ()) if isinstance(row, dict) and "id" in row}
+    listed = record.get("calls")
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    calls = {row["id"]: row for row in rows if isinstance(row.get("id"), str)}
     clock = _Clock(_began(result), _cast_began(folder, calls.values()))
     shown, room = [], ALL_TEXT
     for step in trajectory.steps[first_step : first_step + STEPS_ON_A_PAGE]:
@@ -259,7 +261,7 @@ def _first_marker(path: Path) -> tuple[float, str] | None:
                 event = json.loads(line)
                 if event[1] == "m":
                     return float(event[0]), str(event[2])
-            except (ValueError, TypeError, LookupError):
+            except (ValueError, TypeError, LookupError, RecursionError):
                 return None
     return None
 

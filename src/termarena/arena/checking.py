@@ -21,6 +21,9 @@ __all__ = ["MOST_ATTEMPTS", "MOST_TRIALS", "changed_since", "check_plan"]
 MOST_TRIALS: Final = 1_000_000
 MOST_ATTEMPTS: Final = 10_000
 _Count = Annotated[int, Field(ge=0, lt=1 << 31)]
+# So that the sums over all trials of a run still fit into a database, and are numbers.
+_Many = Annotated[int, Field(ge=0, lt=1 << 40)]
+_Amount = Annotated[float, Field(gt=-1e12, lt=1e12)]
 
 
 class _Loose(BaseModel):
@@ -47,9 +50,13 @@ class _Ended(_Try):
 
     tests_passed: _Count
     tests_total: _Count
-    commands: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
-    input_tokens: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
-    output_tokens: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    commands: _Many | None = None
+    input_tokens: _Many | None = None
+    output_tokens: _Many | None = None
+    reward: _Amount | None = None
+    cost_usd: Annotated[_Amount, Field(ge=0)] | None = None
+    duration_s: _Amount | None = None
+    work_s: _Amount | None = None
 
 
 class _Stopped(_Loose):
@@ -91,7 +98,12 @@ def changed_since(folder: RunFolder, seq: int) -> set[TrialKey]:
             _check(folder, event.seq, event.name, event.fields)
             if event.seq > seq and event.name in {"trial_finished", "trial_regraded"}:
                 changed.add(TrialKey(event.fields["task_id"], event.fields["attempt"]))
-    except (ValueError, TypeError, KeyError) as error:  # a checksum that fits around what is no event at all
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        RecursionError,
+    ) as error:  # a checksum that fits around what is no event at all
         raise JournalDamaged(str(folder.journal), line=0, problem="it holds what no journal holds") from error
     return changed
 

@@ -28,7 +28,9 @@ KIB: Final = 1024
 
 def render(template: str, links: Links, **values: Any) -> str:  # noqa: ANN401 - what the template asks for
     """The page. Raises jinja2's UndefinedError where a value is missing."""
-    return _environment().get_template(template).render(links=links, version=__version__, **values)
+    page = _environment().get_template(template).render(links=links, version=__version__, **values)
+    # A name of a file need not be UTF-8: what records hold of it then is no character, and no page can hold it.
+    return page.encode("utf-8", "replace").decode()
 
 
 @lru_cache(maxsize=1)

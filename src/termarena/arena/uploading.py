@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from termarena.arena.checking import changed_since, check_plan
 from termarena.arena.ingest import take_in
@@ -36,7 +36,10 @@ __all__ = ["RUN_NAME", "Inbox", "Piece", "journal_size"]
 
 RUN_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 MOST_MEMBERS: Final = 200_000
+TOO_MUCH: Final = "there is too much in the archive"
 CHUNK_BYTES: Final = 1 << 20
+HEAD_BYTES: Final = 128 << 10
+"""Of what stands before a file in an archive: tarfile holds long names and their like in memory, of any size."""
 _ATTEMPT: Final = r"trials/[A-Za-z0-9_][A-Za-z0-9._~-]{0,120}/attempt-[1-9][0-9]{0,8}(?:-retry-[1-9][0-9]{0,8})?"
 _FILES: Final = (
     r"result\.json|trajectory\.json|tool_calls\.json|changes\.json|changes-more\.jsonl|metrics\.json|messages\.jsonl"
@@ -90,21 +93,42 @@ class Inbox:
     def _unpack(self, archive: IO[bytes], staged: RunFolder) -> None:
         left = self._config.unpacked_limit_bytes
         try:
-            with (
-                gzip.GzipFile(fileobj=archive, mode="rb") as unzipped,
-                tarfile.open(fileobj=unzipped, mode="r|") as tar,
-            ):
-                for number, member in enumerate(tar):
-                    left -= member.size
-                    if left < 0 or number >= MOST_MEMBERS:
-                        raise Refused("there is too much in the archive", status=413)
-                    _put(tar, member, staged)
+            with gzip.GzipFile(fileobj=archive, mode="rb") as unzipped:
+                measured = _Measured(unzipped)
+                with tarfile.open(fileobj=cast("IO[bytes]", measured), mode="r|") as tar:
+                    for number, member in enumerate(tar):
+                        left -= abs(member.size)  # a head may say less than nothing
+                        if left < 0 or number >= MOST_MEMBERS:
+                            raise Refused(TOO_MUCH, status=413)
+                        measured.allow(member.size if member.isreg() else 0)
+                        _put(tar, member, staged)
+                        tar.members.clear()  # type: ignore[attr-defined]  # each one is kept otherwise; typeshed hides it
         except (tarfile.TarError, EOFError, zlib.error, OverflowError, ValueError) as error:
             raise Refused("this is no archive of a run", status=400, hint="send a .tar.gz of its files") from error
         except OSError as error:
             if error.errno is None:  # gzip's own
                 raise Refused("this is no archive of a run", status=400, hint="send a .tar.gz of its files") from error
             raise
+
+
+class _Measured:
+    """A stream of which no more is read than what was allowed last, and the head of the next file."""
+
+    def __init__(self, source: gzip.GzipFile) -> None:
+        self._source = source
+        self._left_bytes = HEAD_BYTES
+
+    def allow(self, size_bytes: int) -> None:
+        """A file of so many bytes comes now."""
+        self._left_bytes = size_bytes + HEAD_BYTES
+
+    def read(self, size_bytes: int) -> bytes:
+        """Raises Refused for more than was allowed."""
+        content = self._source.read(size_bytes)
+        self._left_bytes -= len(content)
+        if self._left_bytes < 0:
+            raise Refused(TOO_MUCH, status=413)
+        return content
 
 
 def journal_size(runs: Path, run: str) -> int:
@@ -118,7 +142,7 @@ def journal_size(runs: Path, run: str) -> int:
 def _put(tar: tarfile.TarFile, member: tarfile.TarInfo, staged: RunFolder) -> None:
     if member.isdir():
         return
-    if not member.isreg() or not _WANTED.fullmatch(member.name):
+    if not member.isreg() or member.issparse() or not _WANTED.fullmatch(member.name):
         raise Refused(f"no run holds {member.name[:200]!r}", status=400, hint="docs/arena.md says what may be sent")
     place = staged.path / member.name
     place.parent.mkdir(parents=True, exist_ok=True)

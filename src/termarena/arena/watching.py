@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from termarena.arena.ingest import take_in
 from termarena.arena.received import is_being_sent
@@ -78,8 +78,19 @@ class Watcher:
             self.problems[folder.id] = str(error)
             _log.warning("%s is not taken in: %s", folder.path, error)
             return False
+        except SQLAlchemyError as error:
+            if not isinstance(error, DataError):  # gone, or full: that is no run's fault
+                raise
+            return self._is_odd(folder, error)
+        except Exception as error:  # noqa: BLE001 - a run's boundary: whatever one holds, the others are taken in
+            return self._is_odd(folder, error)
         self.problems.pop(folder.id, None)
         return is_changed
+
+    def _is_odd(self, folder: RunFolder, error: Exception) -> Literal[False]:
+        self.problems[folder.id] = f"it holds what nobody thought of: {type(error).__name__}"
+        _log.warning("%s is not taken in", folder.path, exc_info=error)
+        return False
 
     def _runs(self) -> Iterator[RunFolder]:
         try:

@@ -30,6 +30,9 @@ CONNECT_S: Final = 10.0
 LARGEST_ANSWER_BYTES: Final = 16 << 20
 """Of one answer, a stream as a whole included."""
 MOST_REDIRECTS: Final = 3
+IPV4: Final = 4
+PLAIN: Final = "identity"
+"""The only encoding: what is unpacked has no limit, a compressed answer of 16 MiB may hold many GiB."""
 
 
 class TooMuchSaid(httpx.RequestError):
@@ -54,18 +57,19 @@ class AddressPolicy:
 
     def check(self, host: str, address: Address) -> None:
         """Raises `AddressRefused`."""
-        mapped = getattr(address, "ipv4_mapped", None)
-        plain = mapped if mapped is not None else address
+        # An IPv6 address may hold the IPv4 address that is meant: ::ffff:10.0.0.1, and 2002:a00:1:: of 6to4.
+        held = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
+        plain = held if held is not None else address
         shown = host if host == str(plain) else f"{host} ({plain})"
         if plain.is_link_local:
             raise AddressRefused(shown, why="link-local addresses belong to the machine's own network")
-        if plain.is_multicast or plain.is_unspecified or plain.is_reserved:
-            raise AddressRefused(shown, why="it is no address of one machine")
-        if plain.is_loopback:
+        if plain.is_loopback:  # asked first: ::1 is a reserved address as well
             if not self.allows_loopback and not self._is_named(plain):
-                hint = "name it: --allow-network 127.0.0.0/8"
+                hint = f"name it: --allow-network {'127.0.0.0/8' if plain.version == IPV4 else '::1/128'}"
                 raise AddressRefused(shown, why="this machine's own services are not offered to others", hint=hint)
-        elif not plain.is_global and not self._is_named(plain):
+        elif plain.is_multicast or plain.is_unspecified or plain.is_reserved:
+            raise AddressRefused(shown, why="it is no address of one machine")
+        elif (not plain.is_global or getattr(plain, "is_site_local", False)) and not self._is_named(plain):
             hint = f"name its network: --allow-network {ipaddress.ip_network(plain)}"
             raise AddressRefused(shown, why="private networks are reached by permission only", hint=hint)
 
@@ -82,7 +86,7 @@ def open_http(policy: AddressPolicy, *, headers: dict[str, str] | None = None) -
         follow_redirects=True,
         max_redirects=MOST_REDIRECTS,
         trust_env=False,
-        headers=headers,
+        headers={**(headers or {}), "Accept-Encoding": PLAIN},
     )
 
 
@@ -110,6 +114,9 @@ class _Guarded(httpx.AsyncBaseTransport):
             response = await self._wire.handle_async_request(request)
         finally:
             request.url = url
+        if response.headers.get("content-encoding", PLAIN).strip().lower() not in ("", PLAIN):
+            await response.aclose()
+            raise httpx.DecodingError("the answer is compressed, which was not asked for", request=request)
         stream = response.stream
         if isinstance(stream, httpx.AsyncByteStream):
             response.stream = _Bounded(stream, request)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import httpx
 
@@ -40,14 +41,14 @@ class Backend:
 
     async def config_of(self, battle_id: str) -> Mapping[str, object]:
         """What the battle was made with: it is not in the message that starts it."""
-        found = await self._call("GET", f"/battles/{battle_id}")
+        found = await self._call("GET", f"/battles/{_part(battle_id)}")
         config = found.get("config")
         return config if isinstance(config, Mapping) else {}
 
     async def tell(self, battle_id: str, message: str, **more: Json) -> None:
         """An event. Raises `BattleOver`."""
         event = {"is_result": False, "message": message, "reported_by": REPORTED_BY, **more}
-        await self._call("POST", f"/battles/{battle_id}", event)
+        await self._call("POST", f"/battles/{_part(battle_id)}", event)
 
     async def report(
         self, battle_id: str, message: str, *, winner: str, detail: Mapping[str, Json], table: str
@@ -61,7 +62,7 @@ class Backend:
             "detail": dict(detail),
             "markdown_content": table,
         }
-        await self._call("POST", f"/battles/{battle_id}", result)
+        await self._call("POST", f"/battles/{_part(battle_id)}", result)
 
     async def register(self, agent: Mapping[str, Json]) -> str:
         """Register an agent; its id there."""
@@ -76,7 +77,7 @@ class Backend:
 
     async def set_ready(self, agent_id: str) -> None:
         """Say that an agent can begin."""
-        await self._call("PUT", f"/agents/{agent_id}", {"ready": True})
+        await self._call("PUT", f"/agents/{_part(agent_id)}", {"ready": True})
 
     async def start(self, battle: Mapping[str, Json]) -> str:
         """Start a battle between registered agents; its id."""
@@ -85,7 +86,7 @@ class Backend:
 
     async def battle(self, battle_id: str) -> Mapping[str, object]:
         """A battle as it stands."""
-        return await self._call("GET", f"/battles/{battle_id}")
+        return await self._call("GET", f"/battles/{_part(battle_id)}")
 
     async def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Mapping[str, object]:
         address = self.url.rstrip("/") + path
@@ -94,10 +95,11 @@ class Backend:
         async with open_http(self.policy, headers=headers) as http:
             for attempt in range(TRIES):
                 try:
-                    answer = await http.request(method, address, json=body, timeout=POST_S)
+                    async with asyncio.timeout(POST_S):  # httpx counts anew with every byte
+                        answer = await http.request(method, address, json=body)
                 except AddressRefused:
                     raise
-                except httpx.HTTPError as error:
+                except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
                     problem = str(error) or type(error).__name__
                 else:
                     if answer.is_success:
@@ -109,6 +111,11 @@ class Backend:
                         break
                 await asyncio.sleep(0.2 * 2**attempt)
         raise FetchError(address, problem, hint="is the backend running?")
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path, whatever it holds: it may come from anyone, and the user's token goes with it."""
+    return "%2E" * len(name) if name in (".", "..") else quote(name, safe="")
 
 
 def _table(answer: httpx.Response) -> Mapping[str, object]:

@@ -157,8 +157,6 @@ async def _call_tool(context: ServerRequestContext[Any], params: mcp.CallToolReq
     request = read_request((), [{**(params.arguments or {}), "kind": _KINDS.get(params.name, params.name)}])
     if isinstance(request, Malformed):
         return _said({"kind": "error", "code": request.code, "message": request.problem}, is_error=True)
-    if session.is_exhausted:
-        return _said({"kind": "error", "code": "no_turns_left", "message": "all turns are used"}, is_error=True)
     try:
         told = await session.do(request)
     except TermArenaError as error:

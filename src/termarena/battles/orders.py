@@ -108,7 +108,7 @@ def _assessment(table: Mapping[str, object]) -> Order:
         raise BattleRefused(f"one white agent fights here, not {len(people)}", hint=f"call its role {ROLES[0]}")
     order = Order(_address(people[role]), _wanted(config), role=str(role))
     named = table.get("battle_id")
-    return replace(order, battle_id=named) if isinstance(named, str) and named else order
+    return replace(order, battle_id=_name(named)) if isinstance(named, str) and named else order
 
 
 def _battle_start(table: Mapping[str, object]) -> Order:
@@ -145,7 +145,7 @@ def _in_words(text: str) -> Order | None:
             raise BattleRefused("the message names a task and no white agent", hint="add White Agent URL: http://…")
         return None
     order = Order(_address(white[1]), Wanted(ids=(task[1],)) if task is not None else Wanted())
-    return replace(order, battle_id=battle[1]) if battle is not None else order
+    return replace(order, battle_id=_name(battle[1])) if battle is not None else order
 
 
 def _between(text: str, tag: str) -> str | None:

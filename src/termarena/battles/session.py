@@ -20,6 +20,7 @@ from termarena.core.errors import (
     SandboxFileError,
     TerminalEnded,
     TerminalTimeout,
+    WorkspaceClosed,
 )
 from termarena.sandbox.contract import TIMEOUT_STATUS
 from termarena.sandbox.terminal import TerminalOptions
@@ -124,9 +125,13 @@ class Session:
     async def do(self, request: Request) -> dict[str, Json]:
         """Carry a request out; what came of it, as the protocol tells it.
 
-        Raises what says that the workspace or the sandbox is gone.
+        Raises `WorkspaceClosed` after a submission, and what says that the workspace or the sandbox is gone.
         """
         async with self._turn:
+            if self.submitted.done():
+                raise WorkspaceClosed("the work was handed in")
+            if self.is_exhausted:
+                return {"kind": "error", "code": "no_turns_left", "message": "all turns are used"}
             self.tally.turns += 1
             try:
                 told = await self._do(request)

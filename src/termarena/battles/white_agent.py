@@ -133,7 +133,7 @@ class WhiteAgent:
         try:
             either: set[asyncio.Future[Any]] = {asked, session.submitted}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            return asked.result() if asked.done() else None
+            return None if session.submitted.done() else asked.result()
         finally:
             session.tally.transport_retries = white.retries
             if not asked.done():

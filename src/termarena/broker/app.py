@@ -17,6 +17,7 @@ from termarena.broker.dialects.messages import MessagesDialect
 from termarena.broker.dialects.responses import ResponsesDialect
 from termarena.broker.relaying import relayed
 from termarena.broker.replies import Streamed, Whole, send_reply
+from termarena.broker.screening import refuse_depth
 from termarena.models.http import estimate_tokens
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ class BrokerApp:
         dialect = dialect_at(path) or _CHAT
         try:
             call = self._let_in(scope)
-            body = await _read_body(receive)
-            async with _while_connected(receive):
-                with _place_at(call.seat):
+            with _place_at(call.seat):  # before its body comes: bodies are held in memory
+                body = await _read_body(receive)
+                async with _while_connected(receive):
                     await send_reply(await self._reply(call, body), send)
         except Refusal as refusal:
             await send_reply(Whole(dialect.problem(refusal), refusal.status), send)
@@ -100,6 +101,8 @@ class BrokerApp:
         raise refusal
 
     async def _reply(self, call: _Call, body: bytes) -> Whole | Streamed:
+        if call.seat.is_closed:
+            raise Refusal(401, "the trial is over", kind="authentication_error")
         if call.action == "list":
             return Whole(_listed(call))
         asked = _asked(call, body)
@@ -140,12 +143,18 @@ def _asked(call: _Call, content: bytes) -> Asked:
 
 def _object(content: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(content)
+        body = json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "the body is no JSON") from error
     if not isinstance(body, dict):
         raise Refusal(400, "the body is no JSON object")
+    refuse_depth(body)
     return body
+
+
+def _no_number(name: str) -> None:
+    """Python reads NaN and Infinity, which are no JSON: the record could not hold them."""
+    raise ValueError(f"{name} is no number")
 
 
 def _listed(call: _Call) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from termarena.broker.contract import Exchanged, Refusal
 from termarena.broker.dialects.parts import new_id
 from termarena.broker.replies import EVENTS, JSON, Streamed, Whole
+from termarena.broker.screening import refuse_fields
 from termarena.core.errors import AgentError, TermArenaError
 from termarena.models.accounts import UNSAID_OUTPUT_TOKENS
 from termarena.models.errors import BudgetSpent, ContextOverflow, KeyRefused, ModelRejected, ModelUnavailable
@@ -74,8 +75,9 @@ async def paying(seat: Seat, asked: Asked) -> AsyncIterator[Paying]:
     What ends before it was settled (the agent hung up, the trial is over) has cost what was expected.
     """
     account = seat.model.account
-    wanted = asked.body.get("max_tokens") or asked.body.get("max_output_tokens") or UNSAID_OUTPUT_TOKENS
-    answered = min(wanted, UNSAID_OUTPUT_TOKENS) if isinstance(wanted, int) else UNSAID_OUTPUT_TOKENS
+    wanted = asked.body.get("max_tokens") or asked.body.get("max_output_tokens")
+    # Less than nothing would be given back to the budget.
+    answered = wanted if isinstance(wanted, int) and 0 < wanted < UNSAID_OUTPUT_TOKENS else UNSAID_OUTPUT_TOKENS
     expected = account.expect(asked_tokens=asked.size_bytes // CHARACTERS_PER_TOKEN, answered_tokens=answered)
     under_way = Paying(seat, asked, time.monotonic(), expected)
     try:
@@ -94,6 +96,7 @@ async def paying(seat: Seat, asked: Asked) -> AsyncIterator[Paying]:
 async def asked_of_model(seat: Seat, asked: Asked) -> Whole | Streamed:
     """The answer of the trial's model, in the words of the agent's interface. Raises `Refusal`."""
     dialect = asked.dialect
+    refuse_fields(asked.body, previous_response_id="a stored response")  # nothing is stored on this side
     request = dialect.read(asked.body)
     async with paying(seat, asked) as under_way:
         try:

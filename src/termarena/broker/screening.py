@@ -13,12 +13,17 @@ from typing import Any, Final
 
 from termarena.broker.contract import Refusal
 
-__all__ = ["refuse_addresses", "refuse_fields", "without_kinds"]
+__all__ = ["refuse_addresses", "refuse_depth", "refuse_fields", "without_kinds"]
 
 DEEPEST: Final = 64
 """How deep a message may be nested."""
+DEEPEST_BODY: Final = 128
+"""The same of a whole request: what is nested deeper could be answered, and not be recorded."""
 # What a tool was called with, and what a tool is: text of the agent's own, whatever it looks like.
 _OWN_WORDS: Final = frozenset({"arguments", "args", "input_schema", "parameters"})
+# In these, `response` is what a function of the agent's returned.
+_RESULTS: Final = frozenset({"functionResponse", "function_response"})
+_MEDIA: Final = ("image_url", "video_url", "audio_url", "file_data")
 _BY_ADDRESS: Final = frozenset({"file_url", "file_uri", "fileUri"})
 _BY_NAME: Final = frozenset({"file_id"})
 
@@ -55,18 +60,41 @@ def refuse_addresses(value: Any, *, depth: int = 0) -> None:  # noqa: ANN401 - w
     elif isinstance(value, dict):
         _refuse_in(value)
         for name, item in value.items():
-            if name not in _OWN_WORDS and not (name == "input" and value.get("type") == "tool_use"):
+            if name in _RESULTS and isinstance(item, dict):
+                refuse_addresses({key: part for key, part in item.items() if key != "response"}, depth=depth + 1)
+            elif name not in _OWN_WORDS and not (name == "input" and value.get("type") == "tool_use"):
                 refuse_addresses(item, depth=depth + 1)
+
+
+def refuse_depth(body: Mapping[str, Any]) -> None:
+    """Raises `Refusal` for a body that is nested deeper than the record can hold."""
+    level: list[Any] = [body]
+    for _ in range(DEEPEST_BODY):
+        level = [
+            item
+            for value in level
+            for item in (value.values() if isinstance(value, dict) else value)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return
+    raise Refusal(400, f"the request is nested more than {DEEPEST_BODY} deep")
+
+
+def _leads_away(name: str, address: str) -> bool:
+    """The content of a file may come without the words of a URL around it."""
+    return "://" in address[:32] if name == "file_data" else not address.startswith("data:")
 
 
 def _refuse_in(part: dict[str, Any]) -> None:
     for name, value in part.items():
         if name in _BY_ADDRESS or (name in _BY_NAME and value):
             raise Refusal(400, f"a file that is not in the request (`{name}`) cannot be used here")
-    image = part.get("image_url")
-    address = image.get("url") if isinstance(image, dict) else image
-    if isinstance(address, str) and not address.startswith("data:"):
-        raise Refusal(400, "an image at an address cannot be used here: send its content as a data: URL")
+    for name in _MEDIA:
+        media = part.get(name)
+        address = media.get("url") if isinstance(media, dict) else media
+        if isinstance(address, str) and _leads_away(name, address):
+            raise Refusal(400, f"an address (`{name}`) cannot be used here: send the content as a data: URL")
     source = part.get("source")
     if isinstance(source, dict) and source.get("type") in ("url", "file"):
         raise Refusal(400, f"a source of the type {source['type']} cannot be used here: send its content")

@@ -20,6 +20,8 @@ __all__ = ["Seat", "Seats", "native_dialects"]
 
 AT_ONCE: Final = 64
 """Requests of one trial; no agent needs more, and one that asks for more is told to wait."""
+MOST_KEPT: Final = 1000
+"""Reasons and tools that are remembered; the record has every request."""
 
 
 @dataclass(slots=True)
@@ -54,14 +56,14 @@ class Seat:
 
     def keep(self, exchange: Exchanged) -> None:
         """Record what became of a request, unless the trial is over."""
-        self.stripped.extend(exchange.stripped)
-        if exchange.problem and exchange.problem not in self.refused:
+        self.stripped.extend(exchange.stripped[: max(MOST_KEPT - len(self.stripped), 0)])
+        if exchange.problem and len(self.refused) < MOST_KEPT and exchange.problem not in self.refused:
             self.refused.append(exchange.problem)
         if not self.is_closed:
             self.record(exchange)
 
     def close(self) -> None:
-        """Take the token back; what is under way is not answered any more."""
+        """Take the token back: what was not handed on yet is refused, what is under way is not recorded any more."""
         self.is_closed = True
 
 

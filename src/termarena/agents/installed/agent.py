@@ -210,5 +210,5 @@ def _conversation(exchange: Exchanged) -> Request | None:
         return None
     try:
         return dialect.read(exchange.request)
-    except Refusal:
-        return None
+    except (Refusal, TypeError, AttributeError, ValueError, LookupError):
+        return None  # an endpoint may take what we cannot read: the exchange is kept all the same

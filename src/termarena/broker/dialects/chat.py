@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["ChatDialect"]
 
 OWN_TOOLS: Final = frozenset({"function", "custom"})
+# How endpoints that speak like OpenAI are asked to search the web, and to let another model answer.
+_PROVIDERS_OWN: Final = (
+    *("web_search_options", "plugins", "search_parameters", "enable_search", "search_options", "search_settings"),
+    *("compound_custom", "models", "route", "preset"),
+)
 _FINISH: Final = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "refused": "content_filter"}
 _ROLES: Final[dict[str, Literal["system", "user", "assistant", "tool"]]] = {
     "system": "system",
@@ -59,14 +64,14 @@ class ChatDialect:
         return Request(messages, tools, sampling)
 
     def screen(self, body: Mapping[str, Any]) -> Screened:
-        """Without tools of the provider, its web search and its plugins."""
+        """Without tools of the provider, its web search, its plugins and its other models."""
         refuse_addresses(body.get("messages"))
         refuse_fields(body, mcp_servers="a remote MCP server")
         kept, stripped = without_kinds(objects(body.get("tools"), "tools"), OWN_TOOLS)
         if "mcp" in stripped:
             raise Refusal(400, "a remote MCP server cannot be used here")
         clean = dict(body)
-        for name in ("web_search_options", "plugins"):
+        for name in _PROVIDERS_OWN:
             if clean.pop(name, None):
                 stripped.append(name)
         if "tools" in body and stripped:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena.broker.contract import Refusal, Screened
 from termarena.broker.dialects.parts import as_text, new_id, objects, shown_input, shown_output
-from termarena.broker.screening import refuse_addresses
+from termarena.broker.screening import refuse_addresses, refuse_fields
 from termarena.broker.sse import event
 from termarena.models.contract import Message, Request, Sampling, ToolCall, ToolSpec
 from termarena.models.google import GoogleWire
@@ -66,9 +66,8 @@ class GeminiDialect:
 
     def screen(self, body: Mapping[str, Any]) -> Screened:
         """Without Google's search, its addresses and its code; a remote MCP server is refused."""
-        refuse_addresses([body.get("contents"), body.get("systemInstruction")])
-        if body.get("cachedContent"):
-            raise Refusal(400, "a stored content (`cachedContent`) cannot be used here")
+        refuse_addresses([body.get(name) for name in ("contents", "systemInstruction", "system_instruction")])
+        refuse_fields(body, cachedContent="a stored content", cached_content="a stored content")
         kept: list[dict[str, Any]] = []
         stripped: list[str] = []
         for tool in objects(body.get("tools"), "tools"):
@@ -81,6 +80,7 @@ class GeminiDialect:
         if stripped and not kept:
             clean.pop("tools")
             clean.pop("toolConfig", None)
+            clean.pop("tool_config", None)
         return Screened(clean, tuple(stripped))
 
     def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:  # noqa: ARG002 - it stands in the path

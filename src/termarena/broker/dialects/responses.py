@@ -56,7 +56,7 @@ class ResponsesDialect:
         refuse_fields(body, prompt="a stored prompt", conversation="a stored conversation", background="the background")
         refuse_addresses(body.get("input"))
         tools = objects(body.get("tools"), "tools")
-        kept, stripped = without_kinds(tools, OWN_TOOLS)
+        kept, stripped = _own(tools)
         if "mcp" in stripped:
             raise Refusal(400, "a remote MCP server cannot be used here")
         clean = dict(body)
@@ -161,6 +161,17 @@ class ResponsesGatherer:
     def document(self) -> dict[str, Any]:
         """The response; before its end, the items that are finished."""
         return {**self._document, "output": self._document.get("output") or self._items}
+
+
+def _own(tools: list[dict[str, Any]]) -> tuple[list[Any], list[str]]:
+    """The tools that are the agent's own, those within a namespace too, and the kinds of the others."""
+    kept, stripped = without_kinds(tools, OWN_TOOLS)
+    for place, tool in enumerate(kept):
+        inner, others = _own(objects(tool.get("tools"), "tools")) if tool["type"] == "namespace" else ([], [])
+        if others:
+            kept[place] = {**tool, "tools": inner}
+            stripped += others
+    return kept, stripped
 
 
 def _message(item: dict[str, Any]) -> Message | None:
