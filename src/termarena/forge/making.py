@@ -242,10 +242,11 @@ def _lineage(making: Making) -> dict[str, Any]:
 def evidence(making: Making) -> dict[str, Any]:
     """Everything that the stages found so far, as JSON holds it: for `forge explain`."""
     draft, again, proof = making.draft, making.replay, making.proof
+    screened = making.screening.transcript if making.screening else None
     likenesses = {step.number: step for step in again.steps} if again else {}
     return {
         "recording": {"source": making.transcript.source, "digest": making.transcript.digest},
-        "title": making.transcript.title,
+        "title": screened.title if screened else "",
         "screening": [one.model_dump(mode="json") for one in making.screening.findings] if making.screening else [],
         "task_id": draft.id if draft else None,
         "steps": [_told(step, likenesses.get(step.number)) for step in draft.steps] if draft else [],
