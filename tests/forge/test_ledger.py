@@ -9,7 +9,7 @@ import pytest
 from support.sessions import COUNTING, SORTING
 from termarena.core.errors import NotFound, UsageError
 from termarena.forge.ledger import FILE, Ledger, Outcome, key_of
-from termarena.forge.making import MakingConfig
+from termarena.forge.making import MakingConfig, put_in_place
 from termarena.forge.yields import yields_of
 
 if TYPE_CHECKING:
@@ -95,6 +95,15 @@ def test_a_takedown_that_fails_half_way_blocks_all_the_same(tmp_path: Path, monk
         assert ledger.is_blocked("sha256:aaaaaa")
         monkeypatch.undo()
         assert len(ledger.take_down(ledger.find("aaaaaa.cast"))) == 1
+
+
+def test_a_task_takes_the_place_of_an_earlier_one_and_of_unfinished_ones(tmp_path: Path) -> None:
+    for name, text in (("made", "new"), ("out/task-1", "old"), ("out/.task-1.77", "half"), ("out/task-12", "other")):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "task.toml").write_text(text)
+    put_in_place(tmp_path / "made", tmp_path / "out" / "task-1")
+    left = {path.name: (path / "task.toml").read_text() for path in (tmp_path / "out").iterdir()}
+    assert left == {"task-1": "new", "task-12": "other"}
 
 
 def test_a_name_that_two_recordings_have_names_none(tmp_path: Path) -> None:
