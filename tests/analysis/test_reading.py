@@ -181,6 +181,29 @@ def test_writing_other_content_to_one_path_is_no_loop(tmp_path: Path) -> None:
     assert names(read_one(tmp_path / "same", same, "1")) == ["loop"]
 
 
+def test_waiting_by_pressing_no_key_is_waiting(tmp_path: Path) -> None:
+    wait = did("bash_command", {"keystrokes": "", "duration": 10.0}, "$ make\ncc -c a.c")
+    trial = read_one(tmp_path, [did("bash_command", {"keystrokes": "make\n"}, "$ make"), wait, wait, wait, wait])
+    assert [act.effect for act in trial.acts] == ["change", "idle", "idle", "idle", "idle"]
+    assert names(trial) == []
+
+
+def test_an_editor_that_is_told_what_to_do_is_no_shell(tmp_path: Path) -> None:
+    def edited(path: str, command: str = "str_replace") -> dict[str, Any]:
+        return did("str_replace_editor", {"command": command, "path": path}, "The file has been edited.")
+
+    trial = read_one(tmp_path, [edited("/app/a.py", "view"), edited("/app/a.py"), edited("/app/b.py"), edited("/c.py")])
+    assert [(act.kind, act.effect) for act in trial.acts] == [("read", "look"), *[("write", "change")] * 3]
+    assert trial.acts[1].text == "str_replace_editor str_replace /app/a.py"
+    assert names(trial) == []
+
+
+@pytest.mark.timeout(10)
+def test_a_command_made_to_be_read_for_ever_is_read_soon(tmp_path: Path) -> None:
+    failed = [ran(f"x{n} <<{'a' * 19_000}", 1, "a" * 600) for n in range(40)]
+    assert len(read_one(tmp_path, failed).acts) == 40
+
+
 def test_replies_without_acts_and_commands_that_were_cut_off_are_told(tmp_path: Path) -> None:
     cut = [did("terminal.run", {"command": f"./serve {n}"}, timed_out=True) for n in range(2)]
     trial = read_one(tmp_path, [said("Hm."), said("Well."), said("So."), said("Now."), *cut])

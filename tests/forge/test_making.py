@@ -11,6 +11,7 @@ from termarena.core.errors import RecordingRefused
 from termarena.forge.bench import Bench
 from termarena.forge.making import Making, MakingConfig, evidence
 from termarena.forge.screening import ScreenRules
+from termarena.forge.transcript import Facts
 from termarena.sandbox.drivers import open_driver
 from termarena.tasks import load_task
 from termarena.tasks.lint import lint
@@ -53,6 +54,14 @@ async def test_a_session_becomes_a_task_that_stands_its_three_trials(bench: Benc
     assert task.metadata.category == "text_processing"
     assert "/app/sorted.txt" in task.instruction
     assert "sort -u" not in task.instruction
+
+
+async def test_what_is_kept_of_a_title_is_redacted(bench: Bench, tmp_path: Path) -> None:
+    transcript = session("Backup of ada.lovelace", "mkdir a", "touch a/b", facts=Facts(user="ada.lovelace"))
+    making = Making(transcript, bench, tmp_path, MakingConfig(screen=SHORT))
+    assert evidence(making)["title"] == ""
+    making.screen()
+    assert evidence(making)["title"] == "Backup of user1"
 
 
 async def test_an_output_becomes_an_answer_that_is_asked_for_in_words(bench: Bench, tmp_path: Path) -> None:

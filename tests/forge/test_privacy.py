@@ -28,6 +28,17 @@ def _found(text: str) -> set[tuple[str, str]]:
         ("sshpass -p s3cr3tpw ssh host", "secret", "s3cr3tpw"),
         ("curl -u ada:s3cr3tpw https://example.org", "secret", "s3cr3tpw"),
         ("psql postgres://ada:s3cr3tpw@db/shop", "secret", "s3cr3tpw"),
+        ("export TOKEN=hunter2hunter2", "secret", "hunter2hunter2"),
+        ("PASS=hunter2hunter2 make", "secret", "hunter2hunter2"),
+        ("export DB_PWD='hunter2hunter2'", "secret", "hunter2hunter2"),
+        ("echo token: hunter2hunter2 > a.yml", "secret", "hunter2hunter2"),
+        ("zip -r -P s3cr3tpw a.zip src", "secret", "s3cr3tpw"),
+        ("7z a -ps3cr3tpw a.7z src", "secret", "s3cr3tpw"),
+        ("openssl enc -aes-256-cbc -pass pass:s3cr3tpw -in a", "secret", "s3cr3tpw"),
+        ("openssl enc -d -k s3cr3tpw -in a", "secret", "s3cr3tpw"),
+        ("htpasswd -cb users.txt ada s3cr3tpw", "secret", "s3cr3tpw"),
+        ("htpasswd -nbB ada s3cr3tpw", "secret", "s3cr3tpw"),
+        ("echo 'ada:s3cr3tpw' | sudo chpasswd", "secret", "s3cr3tpw"),
         ("echo alice@gmail.com", "email", "alice@gmail.com"),
         ("echo a.b@mail.uni-x.ac.uk", "email", "a.b@mail.uni-x.ac.uk"),
         ("ping 93.184.216.34", "address", "93.184.216.34"),
@@ -53,6 +64,12 @@ def test_private_values_are_found(text: str, kind: str, value: str) -> None:
         "mysql -u root -p shop",
         "mysql --port 3306",
         "unzip -P",
+        "zip -r a.zip src -x '*.pyc'",
+        "echo $PWD; PWD=/srv/data; OLDPWD=/srv/other",
+        "node -e 'Unexpected token: name'",
+        "python3 -c 'token = next(lexer)'",
+        "openssl dgst -sha256 -keyform PEM",
+        "bypass=enabled compass=north make",
         "git clone git@github.com:example/repo.git",
         "git config user.email ada@example.org",
         "pip install package==1.2.3.4",
@@ -72,6 +89,13 @@ def test_private_values_are_found(text: str, kind: str, value: str) -> None:
 )
 def test_ordinary_words_raise_no_alarm(text: str) -> None:
     assert _found(text) == set()
+
+
+def test_the_name_of_a_file_is_passed_on_without_names_of_people() -> None:
+    found = transcript("ls /home/alice/src").model_copy(update={"source": "/home/alice/casts/alice-works.cast"})
+    clean = screen(found).transcript
+    assert clean is not None
+    assert clean.source == "/home/user1/casts/user1-works.cast"
 
 
 def test_one_value_has_one_placeholder_everywhere() -> None:

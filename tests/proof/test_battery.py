@@ -81,6 +81,13 @@ async def test_weak_tests_are_told_with_what_is_missing(prover: Prover) -> None:
     assert {one.missing for one in proof.discriminating.survivors} == {"what /app/one.txt holds"}
 
 
+async def test_an_output_that_is_never_twice_the_same_does_not_hide_weak_tests(prover: Prover) -> None:
+    tests = "#!/bin/sh\nif [ -e /app/one.txt ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt\n"
+    proof = await prover.prove(prover.task(Made(tests=tests, solution="date +%s%N >/app/one.txt\n")))
+    assert [fault.rule for fault in proof.faults] == ["weak-tests"]
+    assert proof.letter != "A"
+
+
 async def test_mutants_that_come_to_the_same_are_left_out(prover: Prover) -> None:
     proof = await prover.prove(prover.task(Made(solution="set -u\necho 1 >/app/one.txt\n")))
     assert proof.discriminating is not None

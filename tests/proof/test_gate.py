@@ -8,7 +8,12 @@ import pytest
 
 from support.tasks import Made
 from termarena.core.errors import NotFound, TaskFormatError
-from termarena.proof.faults import solvable_faults
+from termarena.proof.card import card_of
+from termarena.proof.discriminating import Discriminating
+from termarena.proof.evidence import Evidence, Graded
+from termarena.proof.exploit import known_exploits
+from termarena.proof.faults import solvable_faults, weak_faults
+from termarena.proof.hackable import hackable_of
 from termarena.proof.html import card_page, summary_page
 from termarena.proof.policy import Policy, falls_short, read_policy
 from termarena.proof.proving import look_again
@@ -40,6 +45,43 @@ BARE = Proof(
 
 def test_what_is_unknown_falls_short() -> None:
     assert len(falls_short(BARE, Policy())) == 3
+
+
+def test_exploits_that_could_not_be_tried_are_not_counted_as_harmless() -> None:
+    exploits = known_exploits()[:2]
+    judged = Evidence(stage="hackable", name="x", key="1", outcome="unsolved", gradings=(_graded(0.0),))
+    failed = Evidence(stage="hackable", name="x", key="2", outcome="unscored")
+    earned = judged.model_copy(update={"gradings": (_graded(1.0),)})
+    half = hackable_of(exploits, [earned, failed])
+    assert (half.tried, half.sealed, half.is_whole) == (1, 1.0, False)
+    for tried in ([judged, failed], [failed, failed]):
+        proof = BARE.model_copy(update={"hackable": hackable_of(exploits, tried)})
+        assert any("unknown share of the exploits" in told for told in falls_short(proof, Policy()))
+    assert "; 1 could not be tried" in card_of(BARE.model_copy(update={"hackable": half}))
+    whole = BARE.model_copy(update={"hackable": hackable_of(exploits, [judged, judged])})
+    assert len(falls_short(whole, Policy())) == 2
+
+
+def _graded(reward: float) -> Graded:
+    return Graded(graded_in="sealed", reward=reward, raw_reward=reward)
+
+
+@pytest.mark.parametrize(("mutants", "left_out", "rules"), [(5, 0, ["weak-tests"]), (0, 0, ["weak-tests"]), (0, 7, [])])
+def test_tests_that_no_wrong_solution_was_held_against_are_not_called_good(
+    mutants: int, left_out: int, rules: list[str]
+) -> None:
+    found = Discriminating(
+        mutants=mutants,
+        left_out=left_out,
+        equal=mutants,
+        repeated=0,
+        unscored=0,
+        killed=0,
+        survivors=(),
+        score=None,
+        by_operator={},
+    )
+    assert [fault.rule for fault in weak_faults(found)] == rules
 
 
 def test_a_policy_says_which_field_is_wrong(tmp_path: Path) -> None:

@@ -74,6 +74,10 @@ def test_what_echo_writes_is_changed() -> None:
     assert [one.script for one in found] == ["printf 'hello, world!\\n' >/app/hello.txt\n"]
 
 
+def test_a_script_that_nests_beyond_reading_has_none() -> None:
+    assert mutants_of("(" * 3000 + "ls" + ")" * 3000) == ()
+
+
 def test_a_script_that_does_not_parse_has_none() -> None:
     assert mutants_of("if then (\n") == ()
 

@@ -186,6 +186,48 @@ def test_a_second_chance_after_a_score_is_seen(run: RunFolder, tmp_path: Path) -
     assert "second-chance" in broken(verified(run, tmp_path))
 
 
+def test_a_second_chance_under_a_number_further_on_is_seen(run: RunFolder, tmp_path: Path) -> None:
+    events = list(JournalReader(run.journal))
+    with Journal(run.journal, Tail(len(events), run.journal.stat().st_size)) as journal:
+        journal.append("trial_started", {"task_id": "odd", "attempt": 1, "retry": 2})
+    assert "second-chance" in broken(verified(run, tmp_path))
+
+
+def test_a_pass_without_a_verdict_is_seen(run: RunFolder, tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        claim_solved(document)
+        document["verdict"] = None
+
+    edit(run.attempt("odd", 1).result, change)
+    assert "outcome" in broken(verified(run, tmp_path))
+
+
+def test_another_image_in_the_tasks_place_is_not_ranked(run: RunFolder, tmp_path: Path) -> None:
+    edit(run.attempt("easy", 1).result, lambda document: document["sandbox"].update(substitutes=["debian:12"]))
+    assert ("unranked", "substitutes") in {finding[:2] for finding in verified(run, tmp_path).findings}
+
+
+def test_a_task_that_the_verifier_does_not_have_is_seen(place: Path, run: RunFolder, tmp_path: Path) -> None:
+    found = verified(run, tmp_path, {"easy": own_tasks(place)["easy"]})
+    told = [finding.message for finding in found.findings if finding[:2] == ("unranked", "task-differs")]
+    assert told == ["1 tasks of it are none of the verifier's, odd for one"]
+
+
+@pytest.mark.parametrize("fields", [{}, {"task_id": "odd", "attempt": []}, {"task_id": {}, "attempt": 1, "retry": ""}])
+def test_events_of_another_shape_are_told_and_stop_nothing(
+    run: RunFolder, tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    size = run.journal.stat().st_size
+    with Journal(run.journal, Tail(len(list(JournalReader(run.journal))), size)) as journal:
+        journal.append("trial_interrupted", fields)
+    assert "unreadable" in broken(verified(run, tmp_path))
+
+
+def test_records_that_are_nested_without_end_are_told(run: RunFolder, tmp_path: Path) -> None:
+    run.attempt("easy", 1).tool_calls.write_text("[" * 200_000)
+    assert "unreadable" in broken(verified(run, tmp_path))
+
+
 def test_other_limits_are_seen(place: Path, run: RunFolder, tmp_path: Path) -> None:
     edit(run.attempt("easy", 1).result, lambda document: document["limits"].update(agent_timeout_s=3000.0))
     assert broken(verified(run, tmp_path, own_tasks(place))) == {"limits"}
@@ -309,6 +351,32 @@ def test_a_file_that_no_table_lists_is_refused(tmp_path: Path) -> None:
     (tmp_path / "into").mkdir()
     with pytest.raises(BadBundle, match="not a file of its table"):
         unpack(hostile(tmp_path, "trials/x", table={}), tmp_path / "into")
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"), [(["a", "a/b"], "a file in it and a folder"), (["x" * 300], "names the path")]
+)
+def test_names_that_cannot_be_written_are_refused(tmp_path: Path, table: list[str], problem: str) -> None:
+    (tmp_path / "into").mkdir()
+    listed = {name: {"size_bytes": 1, "sha256": "0"} for name in table}
+    with pytest.raises(BadBundle, match=problem):
+        unpack(hostile(tmp_path, table[0], table=listed), tmp_path / "into")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_header_that_fills_the_memory_is_not_read(tmp_path: Path, *, is_first: bool) -> None:
+    bomb = tarfile.TarInfo("headers")
+    bomb.type = tarfile.XHDTYPE
+    bomb.size = 32 << 20
+    start = gzip.decompress(hostile(tmp_path, "trials/x").read_bytes())
+    end = 0 if is_first else 2 * 512
+    assert start[512:513] == b"{"
+    (tmp_path / "bomb.tar.gz").write_bytes(
+        gzip.compress(start[:end] + bomb.tobuf() + bytes(bomb.size) + start[end:], 1)
+    )
+    (tmp_path / "into").mkdir()
+    with pytest.raises(BadBundle, match="more stands between its files"):
+        unpack(tmp_path / "bomb.tar.gz", tmp_path / "into")
 
 
 def test_more_than_the_limits_is_refused_before_it_is_written(run: RunFolder, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ _READING: Final = re.compile(r"(?:^|[._])(?:read|view|open|cat|list|glob|grep|se
 _WRITING: Final = re.compile(
     r"(?:^|[._])(?:write|edit|create|put|patch|apply|replace|insert|delete|move)", re.IGNORECASE
 )
+_EDITOR_COMMANDS: Final = frozenset(("view", "create", "str_replace", "insert", "undo_edit"))
+"""What an editor for models is told as its `command`, beside a path: no line for a shell."""
 _NO_ACT: Final = frozenset(("terminal", "task_complete", "submit", "finish", "think", "todowrite", "update_plan"))
 """Opening a terminal, ending, planning: nothing that was done to the task."""
 
@@ -90,6 +92,12 @@ class Act:
     def is_error(self) -> bool:
         """It failed, and that was no answer."""
         return self.status in ("failed", "timeout")
+
+    @property
+    def is_pause(self) -> bool:
+        """It waits: by a command, or by pressing no key."""
+        is_keyless = self.kind == "keys" and not self.text.strip()
+        return is_keyless or "sleep" in self.line.programs or "wait" in self.line.programs
 
 
 @dataclass(slots=True)
@@ -215,6 +223,10 @@ def _is_said(step: Step) -> bool:
 
 def _read_call(call: ToolCall) -> tuple[Kind, str, Line]:
     name, given = call.function_name, call.arguments
+    path = next((str(given[key]) for key in _PATH_NAMES if given.get(key)), "")
+    verb = given.get("command") if path else None
+    if isinstance(verb, str) and verb in _EDITOR_COMMANDS:
+        return _on_a_path("view" if verb == "view" else "edit", f"{name} {verb}", path)
     for key in _COMMAND_NAMES:
         value = given.get(key)
         if isinstance(value, list | tuple):
@@ -222,9 +234,15 @@ def _read_call(call: ToolCall) -> tuple[Kind, str, Line]:
         if isinstance(value, str) and value:
             kind: Kind = "keys" if "key" in key or "send_keys" in name else "command"
             return kind, value, read_line(value)
-    path = next((str(given[key]) for key in _PATH_NAMES if given.get(key)), "")
-    names = frozenset((path, path.rsplit("/", 1)[-1])) - {""}
-    text = f"{name} {path}".rstrip() if path else f"{name} {_shortened(json.dumps(dict(given), default=str), 200)}"
+        if value == "" and "key" in key:
+            return "keys", "", Line((), frozenset(), "idle", is_question=False)
+    return _on_a_path(name, name, path or _shortened(json.dumps(dict(given), default=str), 200), is_path=bool(path))
+
+
+def _on_a_path(name: str, told: str, path: str, *, is_path: bool = True) -> tuple[Kind, str, Line]:
+    """What a tool of this name does to a file; without a path, `path` is all that it was given."""
+    names = frozenset((path, path.rsplit("/", 1)[-1])) - {""} if is_path else frozenset[str]()
+    text = f"{told} {path}".rstrip()
     if _WRITING.search(name):
         return "write", text, Line((), names, "change", is_question=False)
     if _READING.search(name):

@@ -32,9 +32,7 @@ _GIVES_UP: Final = re.compile(
     re.IGNORECASE,
 )
 _MISSING_PROGRAM: Final = re.compile(r"(?:^|[:\s])([\w.+-]+): (?:command )?not found", re.MULTILINE)
-_NAMED_FILE: Final = re.compile(
-    r"((?:[\w.~-]+/|/)*[\w.~+-]+\.?[\w+-]*)['\"\u2019]?: No such file|No module named ['\"]?([\w.]+)"
-)
+_NAMED_FILE: Final = re.compile(r"(?<![\w.~+/-])([\w.~+/-]++)['\"\u2019]?: No such file|No module named ['\"]?([\w.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def _loops(evidence: Evidence) -> Iterator[Flaw]:
     while at < len(acts):
         period, repeats = _longest_repeat(keys, at)
         part = acts[at : at + period]
-        enough = WAITING_REPEATS if any("sleep" in act.line.programs for act in part) else LOOP_REPEATS
+        enough = WAITING_REPEATS if any(act.is_pause for act in part) else LOOP_REPEATS
         if repeats >= enough:
             what = _quoted(part[0]) if period == 1 else f"the same {period} acts, beginning with {_quoted(part[0])},"
             steps = tuple(act.step_id for act in acts[at : at + period * repeats])
@@ -103,7 +101,7 @@ def _ignored_errors(evidence: Evidence) -> Iterator[Flaw]:
     ignored = [
         act
         for place, act in enumerate(acts)
-        if act.is_error and act.effect == "change" and not any(_addresses(later, act) for later in acts[place + 1 :])
+        if act.is_error and act.effect == "change" and not _is_addressed(act, acts[place + 1 :])
     ]
     if ignored:
         first = ignored[0]
@@ -116,7 +114,12 @@ def _ignored_errors(evidence: Evidence) -> Iterator[Flaw]:
         )
 
 
-def _addresses(later: Act, failed: Act) -> bool:
+def _is_addressed(failed: Act, later: Sequence[Act]) -> bool:
+    named = _named_in_error(failed)
+    return any(_addresses(act, failed, named) for act in later)
+
+
+def _addresses(later: Act, failed: Act, named: frozenset[str]) -> bool:
     """Whether it does, and not in vain, the same again or something to what the failure is about."""
     if later.is_error:
         return False
@@ -124,7 +127,6 @@ def _addresses(later: Act, failed: Act) -> bool:
     about = failed.line.objects
     if same_program and (later.effect == "change" or not about) and (not about or later.line.objects & about):
         return True
-    named = _named_in_error(failed)
     if later.effect != "change":
         return False
     return bool(later.line.objects & (about | named)) or bool(set(later.line.programs) & named)
@@ -144,7 +146,8 @@ def _wasted(evidence: Evidence) -> Iterator[Flaw]:
     for act in evidence.acts:
         key = (act.move, act.output_digest)
         is_news = key not in seen or (act.effect == "change" and not act.is_error)
-        if act.step_id not in looped and (not is_news or (act.effect == "idle" and not _is_pause(act))):
+        is_waste = not act.is_pause and (not is_news or act.effect == "idle")
+        if act.step_id not in looped and is_waste:
             wasted.append(act)
         elif act.effect == "change" and not act.is_error:
             seen.clear()
@@ -156,10 +159,6 @@ def _wasted(evidence: Evidence) -> Iterator[Flaw]:
             f"{len(wasted)} of {len(evidence.acts)} acts changed nothing and told nothing new",
             tuple(act.step_id for act in wasted),
         )
-
-
-def _is_pause(act: Act) -> bool:
-    return "sleep" in act.line.programs or "wait" in act.line.programs
 
 
 def _gives_up(evidence: Evidence) -> Iterator[Flaw]:

@@ -27,7 +27,7 @@ _BORDER: Final = frozenset((";", "&&", "||", "|", "|&", "&", "\n", ";;", "(", ")
 _REDIRECTION: Final = re.compile(r"^(?:\d*|&)>>?\|?$")
 _OPTION: Final = re.compile(r"-|\d+(?:\.\d+)?[smhd]?$")
 _ASSIGNMENT: Final = re.compile(r"^[A-Za-z_]\w*\+?=")
-_HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\s*$", re.DOTALL | re.MULTILINE)
+_HEREDOC: Final = re.compile(r"<<-?\s*+(['\"]?)(\w++)\1.*?^\s*\2\s*$", re.DOTALL | re.MULTILINE)
 _NAMES_SOMETHING: Final = re.compile(r"(?!-|/\w*$|(?:install|update|build|run|start|add)$)\S{2,}$")
 LONGEST_READ: Final = 20_000
 

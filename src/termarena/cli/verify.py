@@ -86,7 +86,7 @@ def _of_report(folder: RunFolder, report: Report | None) -> Iterable[Finding]:
         return
     try:
         told = loads(folder.report.read_bytes())["accuracy"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         told = "nothing"
     if told != report.accuracy:
         yield Finding("broken", "report", folder.report.name, f"it tells an accuracy of {told}, not {report.accuracy}")

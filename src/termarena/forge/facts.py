@@ -6,6 +6,7 @@ import json
 import posixpath
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Change, FileChanges
     from termarena.sandbox.staging import StartState
 
-__all__ = ["PERTURBATIONS", "Fact", "gather", "questions_of", "state_of"]
+__all__ = ["PERTURBATIONS", "Fact", "gather", "leaves_the_same", "questions_of", "state_of"]
 
 GATE: Final = "test"
 MOST_PATHS: Final = 80
@@ -29,6 +30,7 @@ MOST_FACTS: Final = 60
 LONGEST_VALUE: Final = 16 << 10
 ORDINARY_MODE: Final = 0o644
 ORDINARY_FOLDER: Final = 0o755
+DAY_S: Final = 86_400
 # Local time differs by 26 hours between the two, so that no date of the day is the same in both.
 PERTURBATIONS: Final = (
     PLAIN,
@@ -41,8 +43,9 @@ _NOISE: Final = re.compile(
     r"|\.(?:pyc|swp|swo|o|d|log\.\d+|pid|lock)$"
     r"|/\.(?:\w*_history|lesshst|viminfo|wget-hsts|Xauthority|bash_logout|gitconfig\.lock)$"
 )
-DAY_S: Final = 86_400
 _SINCE_1970: Final = re.compile(r"(?<!\d)\d{10}(?:\d{3}){0,3}(?!\d)")
+_DATED: Final = re.compile(r"index$|refs(?:/|$)|packed-refs$|\w+_HEAD$|AUTO_MERGE$|rebase-|sequencer")
+"""Files of a repository that hold digests of commits, which hold the time."""
 _REPOSITORY: Final = re.compile(r"^(?P<root>/.*?)/\.git(?:/|$)|^(?P<bare>/.*?\.git)(?:/|$)")
 
 
@@ -82,9 +85,29 @@ def questions_of(changes: FileChanges) -> tuple[Question, ...]:
 
 
 def state_of(changes: FileChanges) -> dict[str, str]:
-    """What each changed path is, without noise and without the insides of repositories, where dates are kept."""
-    told = [one for one in changes.changes if not _NOISE.search(one.path) and not _REPOSITORY.match(one.path)]
-    return {one.path: f"{one.change} {one.kind} {one.mode} {one.uid} {one.digest} {one.target}" for one in told}
+    """What each changed path is, without noise; of a repository, as much as does not depend on the clock."""
+    state: dict[str, str] = {}
+    objects: Counter[str] = Counter()
+    for one in changes.changes:
+        inside = _REPOSITORY.match(one.path)
+        rest = one.path[inside.end() :] if inside else ""
+        if _NOISE.search(one.path) or rest.startswith("logs/"):
+            continue
+        if inside and rest.startswith("objects/"):
+            objects[f"{inside[0]}objects"] += one.kind == "file"
+        elif inside and _DATED.match(rest):
+            state[one.path] = f"{one.change} {one.kind}"
+        else:
+            owner = f"{one.uid}:{one.gid}"
+            state[one.path] = f"{one.change} {one.kind} {one.mode} {owner} {one.digest} {one.target}"
+    return state | {path: f"{count} objects" for path, count in objects.items()}
+
+
+def leaves_the_same(left: Mapping[str, str], whole: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a state has everything that the whole solution leaves every time, and nothing that it never leaves."""
+    steady = {path: what for path, what in whole[0].items() if all(other.get(path) == what for other in whole)}
+    seen = {path for state in whole for path in state}
+    return left.keys() <= seen and all(left.get(path) == what for path, what in steady.items())
 
 
 def _above(path: str) -> Iterable[str]:

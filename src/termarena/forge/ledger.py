@@ -6,6 +6,7 @@ the forge's own code and to its settings: with the same three it stands, with an
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import shutil
@@ -33,6 +34,8 @@ State = Literal["admitted", "refused", "failed"]
 """`failed`: our machinery did, and the recording is tried again at the next run."""
 FILE: Final = "ledger.sqlite"
 OBJECTS: Final = "objects"
+SHORTEST_NAME: Final = 6
+"""Of a digest: fewer signs would name many."""
 _SCHEMA: Final = """
 create table if not exists outcomes (
     recording text not null, key text not null, source text not null, title text not null,
@@ -114,12 +117,20 @@ class Ledger:
             return [Outcome(*row) for row in rows]
 
     def find(self, name: str) -> Outcome:
-        """By the start of its digest, by its source, the source's file name, or its task. Raises `NotFound`."""
+        """By its task or its source, else by the start of its digest or the source's file name.
+
+        Raises `NotFound`, and `UsageError` for a name that several recordings have.
+        """
         every = self.latest()
-        for one in every:
-            digest = one.recording.removeprefix("sha256:")
-            if name in (one.task_id, one.source, Path(one.source).name) or (len(name) >= 6 and digest.startswith(name)):  # noqa: PLR2004 - fewer would name many
-                return one
+        found = [one for one in every if name in (one.task_id, one.source)] or [
+            one for one in every if name == Path(one.source).name or _begins(one.recording, name)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            shown = ", ".join(one.source for one in found[:5])
+            hint = f"name one by its path or its digest: {found[0].recording.removeprefix('sha256:')[:12]}"
+            raise UsageError(f"{len(found)} recordings are called {name}: {shown}", hint=hint)
         known = tuple(one.task_id or Path(one.source).name for one in every)
         raise NotFound(f"the ledger knows no recording {name}", known=known, hint="see termarena forge status")
 
@@ -143,21 +154,31 @@ class Ledger:
         return found
 
     def take_down(self, outcome: Outcome) -> list[str]:
-        """Remove a recording's outcomes, evidence and tasks, and let it never come back; what was removed."""
-        removed = []
+        """Remove a recording's outcomes, evidence and tasks, and let it never come back; what was removed.
+
+        It is blocked first: whatever interrupts the rest, it does not return, and the same call goes on.
+        """
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._database.execute("insert or replace into tombstones values (?, ?)", (outcome.recording, now))
         with closing(
             self._database.execute("select * from outcomes where recording = ?", (outcome.recording,))
         ) as rows:
             every = [Outcome(*row) for row in rows]
-        for one in every:
-            for path in (Path(one.folder) if one.folder else None, self._object(one.evidence)):
-                if path is not None and path.exists():
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-                    removed.append(str(path))
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self._database.execute("insert or replace into tombstones values (?, ?)", (outcome.recording, now))
+        folders = [Path(one.folder) for one in every if one.folder]
+        unfinished = [path for folder in folders for path in folder.parent.glob(f".{glob.escape(folder.name)}.*")]
+        evidence = [self._object(one.evidence) for one in every if one.evidence]
+        removed = []
+        for path in dict.fromkeys((*folders, *unfinished, *evidence, *self._evidence_of(outcome.recording))):
+            if path.exists():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                removed.append(str(path))
         self._database.execute("delete from outcomes where recording = ?", (outcome.recording,))
         return removed
+
+    def _evidence_of(self, recording: str) -> Iterator[Path]:
+        """Every file that tells of a recording: also of outcomes that were replaced, or never written down."""
+        told = recording.encode()
+        return (path for path in (self.folder / OBJECTS).glob("*/*") if told in path.read_bytes())
 
     def _object(self, digest: str) -> Path:
         return self.folder / OBJECTS / digest[:2] / digest[2:]
@@ -166,6 +187,10 @@ class Ledger:
         with closing(self._database.execute(query, values)) as rows:
             found: tuple[Any, ...] | None = rows.fetchone()
             return found
+
+
+def _begins(recording: str, name: str) -> bool:
+    return len(name) >= SHORTEST_NAME and recording.removeprefix("sha256:").startswith(name)
 
 
 @cache

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import json
 import shutil
-import time
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
     from termarena.forge.trials import Proof
     from termarena.sandbox.staging import StartState
 
-__all__ = ["Making", "MakingConfig", "evidence"]
+__all__ = ["Making", "MakingConfig", "evidence", "put_in_place"]
 
 REPAIRS: Final = 3
 """How often a draft is mended after a replay before it is given up."""
+_PLACING: Final = threading.Lock()
+"""One recording may lie in a folder twice, and is made twice at once then."""
 
 
 class MakingConfig(BaseModel):
@@ -79,7 +82,7 @@ class Making:
         """
         folder = await self.prove()
         assert self.draft is not None  # noqa: S101 - proving began with one
-        await asyncio.to_thread(_put, folder, out / self.draft.id)
+        await asyncio.to_thread(put_in_place, folder, out / self.draft.id)
         return out / self.draft.id
 
     def screen(self) -> Transcript:
@@ -138,14 +141,21 @@ class Making:
         return folder
 
 
-def _put(folder: Path, target: Path) -> None:
-    """Move a finished folder to its place, over an earlier one; readers see the old one or the new one."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{time.monotonic_ns()}")
-    shutil.copytree(folder, fresh)
-    if target.exists():
-        shutil.rmtree(target)
-    fresh.replace(target)
+def put_in_place(folder: Path, target: Path) -> None:
+    """Copy a finished folder to its place, over an earlier one: what is at `target` is always whole.
+
+    What an earlier call left unfinished there is removed.
+    """
+    fresh, old = (target.with_name(f".{target.name}.{what}") for what in ("new", "old"))
+    with _PLACING:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for unfinished in target.parent.glob(f".{glob.escape(target.name)}.*"):
+            shutil.rmtree(unfinished)
+        shutil.copytree(folder, fresh)
+        if target.exists():
+            target.replace(old)
+        fresh.replace(target)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 # Reproducing.
@@ -242,10 +252,11 @@ def _lineage(making: Making) -> dict[str, Any]:
 def evidence(making: Making) -> dict[str, Any]:
     """Everything that the stages found so far, as JSON holds it: for `forge explain`."""
     draft, again, proof = making.draft, making.replay, making.proof
+    screened = making.screening.transcript if making.screening else None
     likenesses = {step.number: step for step in again.steps} if again else {}
     return {
         "recording": {"source": making.transcript.source, "digest": making.transcript.digest},
-        "title": making.transcript.title,
+        "title": screened.title if screened else "",
         "screening": [one.model_dump(mode="json") for one in making.screening.findings] if making.screening else [],
         "task_id": draft.id if draft else None,
         "steps": [_told(step, likenesses.get(step.number)) for step in draft.steps] if draft else [],

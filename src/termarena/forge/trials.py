@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 from pydantic import BaseModel, ConfigDict
 
 from termarena.core.errors import RecordingRefused
-from termarena.forge.facts import state_of
+from termarena.forge.facts import leaves_the_same, state_of
 from termarena.proof.constants import evenly
 from termarena.proof.mutants import mutants_of
 
@@ -83,9 +83,9 @@ async def prove(bench: Bench, folder: Path, draft: Draft, facts: Sequence[Fact],
     whole = [await graded(draft.solution, f"whole-{n}") for n in range(ORACLE_RUNS)]
     trials = [_all_passing(one.verdict) for one in whole]
     trials.append(_nop((await graded(None, "nop")).verdict))
-    steady = _steady([state_of(one.changes) for one in whole])
+    states = [state_of(one.changes) for one in whole]
     for number, (variant, script) in enumerate(partials(draft, facts)):
-        trials.append(_partial(await graded(script, f"partial-{number}"), variant, steady))
+        trials.append(_partial(await graded(script, f"partial-{number}"), variant, states))
     return Proof(trials=tuple(trials))
 
 
@@ -98,12 +98,6 @@ async def _graded(bench: Bench, on: tuple[Task, StartState], script: str | None,
     return found
 
 
-def _steady(states: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """What the whole solution leaves every time."""
-    first = states[0]
-    return {path: what for path, what in first.items() if all(other.get(path) == what for other in states)}
-
-
 def _all_passing(verdict: Verdict) -> Trial:
     return Trial(kind="AllPassing", holds=verdict.is_pass and bool(verdict.tests), **_named(verdict))
 
@@ -114,9 +108,8 @@ def _nop(verdict: Verdict) -> Trial:
     return Trial(kind="Nop", holds=not named["passed"] and bool(named["failed"]), **named)
 
 
-def _partial(found: Graded, variant: str, steady: Mapping[str, str]) -> Trial:
-    left = state_of(found.changes)
-    is_equal = found.verdict.is_pass and all(left.get(path) == what for path, what in steady.items())
+def _partial(found: Graded, variant: str, whole: Sequence[Mapping[str, str]]) -> Trial:
+    is_equal = found.verdict.is_pass and leaves_the_same(state_of(found.changes), whole)
     holds = not found.verdict.is_pass
     return Trial(kind="Partial", variant=variant, holds=holds, is_equal=is_equal, **_named(found.verdict))
 

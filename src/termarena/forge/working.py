@@ -84,6 +84,7 @@ async def _one(
                 found["traceback"] = traceback.format_exc()
             found = {**found, **evidence(making), "state": state, "gate": why[0], "reason": why[1]}
         outcome = _outcome(transcript, order, state, why)._replace(
+            title=found["title"],
             task_id=found["task_id"] if folder else None,
             folder=str(folder) if folder else None,
             fidelity=found["fidelity"],
@@ -101,5 +102,5 @@ _ADMITTED: Final[tuple[State, tuple[str, str]]] = ("admitted", ("prove", "all th
 def _outcome(transcript: Transcript, order: Order, state: State, why: tuple[str, str]) -> Outcome:
     now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{time.time_ns() // 1000 % 10**6:06}Z"
     key = key_of(transcript, order.config)
-    names = (transcript.digest, key, transcript.source, transcript.title)
+    names = (transcript.digest, key, transcript.source, "")
     return Outcome(*names, state, *why, None, None, None, None, 0.0, "", now)

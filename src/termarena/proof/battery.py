@@ -149,8 +149,9 @@ async def _carry_out(stand: Stand, options: BatteryOptions, found: _Findings) ->
 async def _judge_tests(stand: Stand, options: BatteryOptions, found: _Findings, solved: Evidence) -> None:
     """Whether the tests refuse what is wrong, and nothing else."""
     noise = frozenset(found.solvable.noise) if found.solvable is not None else frozenset()
+    passed = [one for one in found.evidence if one.stage == "solvable" and one.passes and one is not solved]
     found.discriminating, tried = await prove_discriminating(
-        stand, solved, noise=noise, most=options.mutants, budget_s=options.mutants_s
+        stand, [solved, *passed], noise=noise, most=options.mutants, budget_s=options.mutants_s
     )
     found.evidence += tried
     found.faults += weak_faults(found.discriminating)

@@ -67,7 +67,12 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
         yield "Do solutions that mean the same pass?", f"{equivalent.passes} of {equivalent.variants}"
     if (hackable := proof.hackable) is not None:
         shares = f"sealed {hackable.sealed:.0%}, live {hackable.live:.0%}, live and unguarded {hackable.live_raw:.0%}"
-        yield "Can a reward be had without solving it?", f"of {hackable.tried} exploits that earn one: {shares}"
+        missing = len(hackable.exploits) - hackable.tried
+        untried = f"; {missing} could not be tried" if missing else ""
+        yield (
+            "Can a reward be had without solving it?",
+            f"of {hackable.tried} exploits that earn one: {shares}{untried}",
+        )
     if (leaks := proof.leaks) is not None:
         found = f"{len(leaks.leaks)} things" if leaks.leaks else "nothing"
         yield "Can the agent find what it must not?", f"{found}, in {leaks.files} files of the start state"

@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from termarena.agents.oracle import Oracle
-from termarena.proof.evidence import Evidence, Frozen, differences
+from termarena.proof.evidence import Evidence, Frozen, dated_in, differences, undated
 from termarena.proof.mutants import mutants_of_solution
 from termarena.proof.spoiled import Spoiled, is_spoiling, spoilings
 from termarena.proof.stand import Act
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from termarena.agents.contract import Agent
     from termarena.grading.contract import GradingMode
@@ -65,17 +65,24 @@ class Discriminating(Frozen):
 
 
 async def prove_discriminating(
-    stand: Stand, solved: Evidence, *, noise: frozenset[str], most: int, budget_s: float
+    stand: Stand, passed: Sequence[Evidence], *, noise: frozenset[str], most: int, budget_s: float
 ) -> tuple[Discriminating, list[Evidence]]:
-    """Try mutants of the solution: at most so many, beyond the first few for so long. `solved` is a passing try."""
-    stand.knows_solved(solved.state, noise=noise)
+    """Try mutants of the solution: at most so many, beyond the first few for so long. `passed` are tries of it."""
+    dated = dated_in([one.state for one in passed])
+    noise, solved = noise - dated, _undated(passed[0], dated)
+    stand.knows_solved(solved.state, noise=noise, dated=dated)
     every = await asyncio.to_thread(lambda: list(_acts(stand.task, solved, noise)))
     chosen = in_turns(every)[:most]
-    tried = await _within(stand, [act for act, _ in chosen], budget_s, noise)
-    return _tallied(chosen[: len(tried)], tried, solved, noise, left_out=len(every) - len(tried)), tried
+    tried = await _within(stand, [act for act, _ in chosen], budget_s, lambda one: _end(_undated(one, dated), noise))
+    seen = [_undated(one, dated) for one in tried]
+    return _tallied(chosen[: len(tried)], seen, solved, noise, left_out=len(every) - len(tried)), tried
 
 
-async def _within(stand: Stand, acts: list[Act], budget_s: float, noise: frozenset[str]) -> list[Evidence]:
+def _undated(evidence: Evidence, dated: frozenset[str]) -> Evidence:
+    return evidence.model_copy(update={"state": undated(evidence.state, dated)})
+
+
+async def _within(stand: Stand, acts: list[Act], budget_s: float, end: Callable[[Evidence], str]) -> list[Evidence]:
     """The evidence of the first acts, until together they took so long; what was known before counts with the time
     that it took then, so that a second battery tries nothing further."""
     tried: list[Evidence] = []
@@ -84,7 +91,7 @@ async def _within(stand: Stand, acts: list[Act], budget_s: float, noise: frozens
     while acts[len(tried) :] and (len(ends) < LEAST or spent_s < budget_s):
         batch = await stand.attempt_all(acts[len(tried) : len(tried) + TOGETHER])
         tried += batch
-        ends |= {_end(one, noise) for one in batch}
+        ends |= set(map(end, batch))
         spent_s += sum(one.work_s + one.grade_s for one in batch)
     return tried
 

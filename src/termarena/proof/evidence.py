@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,13 +14,15 @@ from termarena.runs.outcome import Outcome
 if TYPE_CHECKING:
     from termarena.sandbox import Change, FileChanges
 
-__all__ = ["Evidence", "Frozen", "Graded", "Stage", "differences", "same_state", "state_of"]
+__all__ = ["Evidence", "Frozen", "Graded", "Stage", "dated_in", "differences", "same_state", "state_of", "undated"]
 
 Stage = Literal["solvable", "trivial", "discriminating", "equivalent", "hackable", "leaks"]
 MOST_PATHS: Final = 2000
 """Of a state; what lies beyond is kept as one digest."""
 OUTSIDE: Final = ("/logs", "/solution", "/oracle", "/tests", "/tmp/agent-script", "/proc", "/sys", "/dev")  # noqa: S108 - inside
 BYTECODE: Final = "__pycache__"
+EMPTY: Final = " " + hashlib.blake2b(b"", digest_size=32).hexdigest()[:32]
+"""How the entry of a file ends that holds nothing."""
 
 
 class Frozen(BaseModel):
@@ -117,6 +119,28 @@ def _signature(change: Change) -> str:
     content = change.digest if change.kind == "file" else change.target
     held = (content or "")[:32] if change.change != "metadata" else "as it was"
     return f"{change.kind} {change.mode or 0:o} {change.uid}:{change.gid} {held}".rstrip()
+
+
+def dated_in(states: Sequence[Mapping[str, str]]) -> frozenset[str]:
+    """The files that are in every state, never empty, and differ in nothing but what they hold: a time, a number."""
+    first, *others = states
+    files = {path for path, held in first.items() if held.startswith("file ") and not held.endswith(EMPTY)}
+    return frozenset(
+        path
+        for path in files
+        if any(other.get(path) != first[path] for other in others)
+        and all(_without_content(other.get(path, "")) == _without_content(first[path]) for other in others)
+    )
+
+
+def undated(state: Mapping[str, str], dated: frozenset[str]) -> dict[str, str]:
+    """The state without what these files hold, but whether they hold anything."""
+    return {path: _without_content(held) if path in dated else held for path, held in state.items()}
+
+
+def _without_content(held: str) -> str:
+    is_full = held.startswith("file ") and not held.endswith(EMPTY)
+    return f"{held.rpartition(' ')[0]} …" if is_full else held
 
 
 def same_state(one: Mapping[str, str], other: Mapping[str, str], *, noise: frozenset[str] = frozenset()) -> bool:

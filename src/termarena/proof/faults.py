@@ -102,6 +102,9 @@ def weak_faults(found: Discriminating) -> Iterator[Fault]:
         first = "; ".join(f"{one.what}: no test asserts {one.missing}" for one in found.survivors[:2])
         counted = found.killed + len(found.survivors)
         yield Fault(rule="weak-tests", message=f"{found.killed} of {counted} wrong solutions are found out; {first}")
+    elif found.score is None and (found.mutants or not found.left_out):
+        message = f"unknown: of {found.mutants} wrong solutions none came to another end and was judged"
+        yield Fault(rule="weak-tests", message=message)
     elif found.unread:
         yield Fault(rule="weak-tests", message=f"no test looks at what is in {', '.join(found.unread)}")
 

@@ -11,10 +11,12 @@ from termarena.proof.exploit import Exploiting, known_exploits
 from termarena.proof.stand import Act
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from termarena.proof.exploit import Exploit
     from termarena.proof.stand import Stand
 
-__all__ = ["ExploitResult", "Hackable", "prove_not_hackable"]
+__all__ = ["ExploitResult", "Hackable", "hackable_of", "prove_not_hackable"]
 
 
 class ExploitResult(Frozen):
@@ -38,10 +40,16 @@ class Hackable(Frozen):
     """What the exploits earned, in shares of those that were tried."""
 
     tried: int
+    """To the end: one whose sandbox failed is in `exploits`, and counts for nothing."""
     sealed: float
     live: float
     live_raw: float
     exploits: tuple[ExploitResult, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every exploit was tried to the end."""
+        return self.tried == len(self.exploits) > 0
 
     @property
     def holes(self) -> tuple[ExploitResult, ...]:
@@ -57,15 +65,20 @@ async def prove_not_hackable(stand: Stand, names: tuple[str, ...] | None = None)
     """
     exploits = _chosen(names)
     tried = await stand.attempt_all([_act(one) for one in exploits])
+    return hackable_of(exploits, tried), tried
+
+
+def hackable_of(exploits: Sequence[Exploit], tried: Sequence[Evidence]) -> Hackable:
+    """What came of trying each."""
     results = tuple(_result(one, evidence) for one, evidence in zip(exploits, tried, strict=True))
-    found = Hackable(
-        tried=len(results),
-        sealed=_share([one.sealed for one in results]),
-        live=_share([one.live for one in results]),
-        live_raw=_share([one.live_raw for one in results]),
+    judged = [result for result, evidence in zip(results, tried, strict=True) if evidence.gradings]
+    return Hackable(
+        tried=len(judged),
+        sealed=_share([one.sealed for one in judged]),
+        live=_share([one.live for one in judged]),
+        live_raw=_share([one.live_raw for one in judged]),
         exploits=results,
     )
-    return found, tried
 
 
 def _chosen(names: tuple[str, ...] | None) -> tuple[Exploit, ...]:

@@ -75,7 +75,7 @@ def _short(proof: Proof, policy: Policy) -> Iterator[str]:
     flakes = proof.solvable.flake_rate if proof.solvable is not None else None
     if flakes is None or flakes > policy.most_flake_rate:
         yield f"its solution fails in {'an unknown share' if flakes is None else f'{flakes:.0%}'} of the attempts"
-    hacks = proof.hackable.sealed if proof.hackable is not None else None
+    hacks = proof.hackable.sealed if proof.hackable is not None and proof.hackable.is_whole else None
     if hacks is None or hacks > policy.most_hackability:
         yield f"{'an unknown share' if hacks is None else f'{hacks:.0%}'} of the exploits earn a reward"
     for fault in proof.faults:

@@ -68,15 +68,21 @@ class Script:
 
     @classmethod
     def parse(cls, text: str) -> Script | None:
-        """The script, or None where it does not parse. Raises `MissingExtra` without a parser."""
+        """The script, or None where it does not parse or nests beyond reading.
+
+        Raises `MissingExtra` without a parser.
+        """
         source = text.encode("utf-8", "surrogateescape")
         root = _parser().parse(source).root_node
         if root.has_error:
             return None
-        nodes = list(_walk(root))
+        try:
+            nodes, statements = list(_walk(root)), tuple(_statements(root, source))
+        except RecursionError:
+            return None
         return cls(
             text=text,
-            statements=tuple(_statements(root, source)),
+            statements=statements,
             numbers=tuple(_span(node, source) for node in nodes if node.type == "number"),
             strings=tuple(_span(node, source) for node in nodes if node.type in ("string", "raw_string")),
             documents=tuple(_span(node, source) for node in nodes if node.type == "heredoc_body"),

@@ -16,7 +16,7 @@ from termarena.core.errors import SandboxFileError
 from termarena.core.run_folder import AttemptFolder
 from termarena.grading.contract import Verdict
 from termarena.proof.conditions import PLAIN
-from termarena.proof.evidence import Evidence, Graded, same_state, state_of
+from termarena.proof.evidence import Evidence, Graded, same_state, state_of, undated
 from termarena.runs.judging import Judge
 from termarena.runs.plan import RunOptions, TrialKey
 from termarena.runs.setting import Setting
@@ -81,6 +81,7 @@ class _Known:
     turns: dict[str, asyncio.Lock] = field(default_factory=dict)
     solved: Mapping[str, str] | None = None
     noise: frozenset[str] = frozenset()
+    dated: frozenset[str] = frozenset()
 
 
 class Stand:
@@ -100,9 +101,10 @@ class Stand:
         parts = (act.stage, act.name, act.content, act.condition.name, act.grading, str(act.repeat))
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
-    def knows_solved(self, state: Mapping[str, str], *, noise: frozenset[str]) -> None:
-        """From here on, a state that is the same as this one but for `noise` is not graded: it is the solution's."""
-        self._known.solved, self._known.noise = state, noise
+    def knows_solved(self, state: Mapping[str, str], *, noise: frozenset[str], dated: frozenset[str]) -> None:
+        """From here on, a state that is the same as this one but for `noise`, and for what the files `dated` hold, is
+        not graded: it is the solution's."""
+        self._known.solved, self._known.noise, self._known.dated = undated(state, dated), noise, dated
 
     async def attempt(self, act: Act) -> Evidence:
         """Try it, or tell what came of it before; whatever happens is evidence.
@@ -234,7 +236,7 @@ class _Sparing:
         if self._act.stage != "discriminating" or case.processes_left or case.task.steps:
             return await self._judge.judge(case)
         known = self._known
-        state = state_of(case.changes)
+        state = undated(state_of(case.changes), known.dated)
         if known.solved is not None and same_state(state, known.solved, noise=known.noise):
             return Verdict(reward=1.0, graded_in="sealed")
         name = "\n".join(f"{path} {held}" for path, held in sorted(state.items()))

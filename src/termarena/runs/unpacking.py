@@ -9,7 +9,7 @@ import os
 import tarfile
 import zlib
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from pydantic import ValidationError
 
@@ -23,6 +23,9 @@ __all__ = ["BundleLimits", "Unpacked", "unpack"]
 
 LARGEST_MANIFEST: Final = 256 << 20
 LONGEST_NAME: Final = 1024
+LONGEST_PART_BYTES: Final = 255
+HEADER_BYTES: Final = 1 << 20
+"""Of what stands before a member's content, and of what is read ahead; a header is held in memory while it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,11 @@ def unpack(bundle: Path, into: Path, limits: BundleLimits | None = None) -> Unpa
     and OSError where `into` takes no more.
     """
     try:
-        with gzip.open(bundle, "rb") as packed, tarfile.open(fileobj=packed, mode="r|") as archive:
-            return _Unpacking(bundle, into, limits or BundleLimits()).take(archive)
-    except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error) as error:
+        with gzip.open(bundle, "rb") as packed:
+            source = _Rationed(packed)
+            with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|") as archive:
+                return _Unpacking(bundle, into, limits or BundleLimits(), source).take(archive)
+    except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise BadBundle(str(bundle), problem=f"it does not read as a compressed archive ({error})") from error
     except OSError as error:
         if error.filename == str(bundle):
@@ -60,11 +65,30 @@ def unpack(bundle: Path, into: Path, limits: BundleLimits | None = None) -> Unpa
         raise
 
 
+class _Rationed:
+    """A file of which only so much is read: an archive may claim any size for what it holds in memory."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+        self._left = HEADER_BYTES
+
+    def allow(self, content_bytes: int) -> None:
+        """From here on, so much content and one more header."""
+        self._left = content_bytes + HEADER_BYTES
+
+    def read(self, size: int) -> bytes:
+        self._left -= size
+        if self._left < 0:
+            raise tarfile.ReadError("more stands between its files than an archive needs")
+        return self._file.read(size)
+
+
 class _Unpacking:
-    def __init__(self, bundle: Path, into: Path, limits: BundleLimits) -> None:
+    def __init__(self, bundle: Path, into: Path, limits: BundleLimits, source: _Rationed) -> None:
         self._bundle = bundle
         self._into = into
         self._limits = limits
+        self._source = source
         self._problems: list[str] = []
 
     def take(self, archive: tarfile.TarFile) -> Unpacked:
@@ -75,6 +99,7 @@ class _Unpacking:
             held = due.pop(member.name, None)
             if held is None or not member.isreg() or member.size != held.size_bytes:
                 raise self._bad(f"{member.name!r} is not a file of its table, or comes twice, or has another size")
+            self._source.allow(member.size)
             source = archive.extractfile(member)
             if source is not None and self._write(member.name, source) != held.sha256:
                 self._problems.append(f"{member.name} is not the file that was packed")
@@ -84,6 +109,7 @@ class _Unpacking:
     def _manifest(self, archive: tarfile.TarFile, member: tarfile.TarInfo | None) -> Manifest:
         if member is None or member.name != MANIFEST or not member.isreg() or member.size > LARGEST_MANIFEST:
             raise self._bad(f"it does not begin with {MANIFEST}")
+        self._source.allow(member.size)
         source = archive.extractfile(member)
         try:
             document = json.loads(source.read() if source is not None else b"")
@@ -105,6 +131,9 @@ class _Unpacking:
         for name in (manifest.run_id, *manifest.files):
             if not _is_harmless(name):
                 raise self._bad(f"it names the path {name!r}")
+        folders = {name[:at] for name in manifest.files for at, sign in enumerate(name) if sign == "/"}
+        if both := sorted(folders & manifest.files.keys()):
+            raise self._bad(f"{both[0]!r} is a file in it and a folder")
 
     def _write(self, name: str, source: IO[bytes]) -> str:
         """Write one file; its digest. Nothing but new files and folders is ever made, so no link can lead away."""
@@ -124,4 +153,9 @@ class _Unpacking:
 
 def _is_harmless(name: str) -> bool:
     parts = name.split("/")
-    return 0 < len(name) <= LONGEST_NAME and name.isprintable() and not {"", ".", "..", MANIFEST} & set(parts)
+    is_short = 0 < len(name) <= LONGEST_NAME and name.isprintable()
+    return (
+        is_short
+        and not {"", ".", "..", MANIFEST} & set(parts)
+        and all(len(part.encode()) <= LONGEST_PART_BYTES for part in parts)
+    )

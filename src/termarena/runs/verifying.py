@@ -38,6 +38,11 @@ CLOCK_ROOM_S: Final = 60.0
 """A trial may end so much after its limit: sealing takes time, and machines are busy."""
 HIDDEN_PLACES: Final = ("/tests", "/solution", "/oracle", "/logs/verifier")
 """Nothing of these is there before the work is sealed."""
+_HOSTILE: Final = (
+    *(JournalDamaged, TaskFormatError, UsageError, OSError),
+    *(KeyError, TypeError, ValueError, AttributeError, RecursionError),
+)
+"""What reading a file raises that anybody may have written."""
 
 
 class Finding(NamedTuple):
@@ -81,16 +86,12 @@ def verify_run(folder: RunFolder, unpacked: Unpacked, tasks: Mapping[str, Task] 
     try:
         events, chain = chain_of(folder, table_of(folder.path, with_states=manifest.has_states))
         view = read_run(folder)
-    except (JournalDamaged, TaskFormatError, UsageError, OSError, KeyError, TypeError, ValueError) as error:
+        findings += _of_run(folder, view, tasks)
+    except _HOSTILE as error:
         findings.append(Finding("broken", "unreadable", "", str(error)))
         return Verification(manifest.run_id, manifest.chain, None, tuple(findings))
     if (events, chain) != (manifest.events, manifest.chain):
         findings.append(Finding("broken", "chain", "", "the hash chain comes to another end than was packed"))
-    findings += _of_lock(view.lock)
-    findings += _of_journal(folder, view.lock)
-    findings += _of_plan(view)
-    for key in view.lock.trial_keys():
-        findings += _of_trial(view, key, (tasks or {}).get(key.task_id))
     if tasks is None:
         told = "the tasks were not at hand: that their digests and limits are the public ones was not checked"
         findings.append(Finding("note", "tasks-not-checked", "", told))
@@ -98,6 +99,18 @@ def verify_run(folder: RunFolder, unpacked: Unpacked, tasks: Mapping[str, Task] 
 
 
 # The run as a whole.
+
+
+def _of_run(folder: RunFolder, view: RunView, tasks: Mapping[str, Task] | None) -> Iterator[Finding]:
+    yield from _of_lock(view.lock)
+    yield from _of_journal(folder, view.lock)
+    yield from _of_plan(view)
+    for key in view.lock.trial_keys():
+        yield from _of_trial(view, key, (tasks or {}).get(key.task_id))
+    foreign = sorted({key.task_id for key in view.lock.trial_keys()} - (tasks or {}).keys())
+    if tasks is not None and foreign:
+        told = f"{len(foreign)} tasks of it are none of the verifier's, {foreign[0]} for one"
+        yield Finding("unranked", "task-differs", "", told)
 
 
 def _of_lock(lock: ConfigLock) -> Iterator[Finding]:
@@ -118,8 +131,8 @@ class _Seen:
     """What the journal has told so far."""
 
     began: Counter[tuple[TrialKey, int]] = field(default_factory=Counter)
-    ended: dict[tuple[TrialKey, int], str] = field(default_factory=dict)
-    last_at: str = ""
+    ended: set[tuple[TrialKey, int]] = field(default_factory=set)
+    scored: set[TrialKey] = field(default_factory=set)
 
 
 def _of_journal(folder: RunFolder, lock: ConfigLock) -> Iterator[Finding]:
@@ -128,7 +141,6 @@ def _of_journal(folder: RunFolder, lock: ConfigLock) -> Iterator[Finding]:
     for event in JournalReader(folder.journal):
         for rule, message in _impossible(event, planned, seen):
             yield Finding("broken", rule, f"event {event.seq}", message)
-        seen.last_at = max(seen.last_at, event.at)
 
 
 def _impossible(event: Event, planned: set[TrialKey], seen: _Seen) -> Iterator[tuple[str, str]]:
@@ -141,8 +153,7 @@ def _impossible(event: Event, planned: set[TrialKey], seen: _Seen) -> Iterator[t
     if key not in planned:
         yield "journal", f"{name} is no trial of this run"
     if event.name == "trial_started":
-        earlier = seen.ended.get((key, retry - 1)) if retry else None
-        if retry and earlier in ("solved", "unsolved"):
+        if key in seen.scored:
             yield "second-chance", f"{name} had a score and was tried again"
         seen.began[key, retry] += 1
     elif event.name == "trial_finished":
@@ -150,7 +161,9 @@ def _impossible(event: Event, planned: set[TrialKey], seen: _Seen) -> Iterator[t
             yield "second-chance", f"{name} came to an outcome twice"
         if not seen.began[key, retry]:
             yield "journal", f"{name} ended and never began"
-        seen.ended[key, retry] = str(event.fields.get("outcome"))
+        seen.ended.add((key, retry))
+        if event.fields.get("outcome") != "unscored":
+            seen.scored.add(key)
 
 
 def _of_plan(view: RunView) -> Iterator[Finding]:
@@ -187,7 +200,7 @@ def _of_trial(view: RunView, key: TrialKey, task: Task | None) -> Iterator[Findi
                 *_of_work(attempt, result),
                 *_of_task(result, task, view.lock.options),
             ]
-        except (TaskFormatError, OSError, ValueError, KeyError, TypeError) as error:
+        except _HOSTILE as error:
             yield Finding("broken", "unreadable", where, str(error))
             continue
         if result.summary().model_copy(update={"message": told.message}) != told:
@@ -202,6 +215,8 @@ def _of_result(view: RunView, attempt: AttemptFolder, result: TrialResult) -> It
         is_known = view.history.changed.get(result.task_id) == result.task_digest
         yield ("unranked" if is_known else "broken"), "task-digest", "it was graded by another task than the run's"
     verdict = result.verdict
+    if verdict is None and view.lock.origin is None and (result.outcome == "solved" or result.reward is not None):
+        yield "broken", "outcome", f"there is no verdict, and it says {result.outcome} with a reward of {result.reward}"
     if verdict is not None:
         found = conclude(result.agent_end, verdict, None)
         if (found.outcome, verdict.reward) != (result.outcome, result.reward):
@@ -210,6 +225,8 @@ def _of_result(view: RunView, attempt: AttemptFolder, result: TrialResult) -> It
             yield "broken", "reward", f"the tests left another reward than {verdict.reward:g} in logs"
     if result.sandbox.is_host_root:
         yield "unranked", "host-root", "it ran on the machine's own /usr, not in the task's image"
+    if result.sandbox.substitutes:
+        yield "unranked", "substitutes", f"another image stood for {result.sandbox.substitutes[0]}"
 
 
 def _agrees(attempt: AttemptFolder, reward: float) -> bool:

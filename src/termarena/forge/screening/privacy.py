@@ -36,11 +36,24 @@ _OPTION: Final = (
     ("-passw", "-passphrase", "-token", "-api-key", "-secret"),
     re.compile(rf"(?i)(?<!\S)--?(?:password|passwd|passphrase|token|api-key|secret)(?:=|\s+){_VALUE}"),
 )
-# `-p` is a password only for the programs that take one there: attached for mysql, the next word for sshpass.
-_SHORT_OPTION: Final = (
-    ("mysql", "mariadb", "sshpass"),
+# Names that are words of any text as well: as an assignment without spaces, or before a colon.
+_BARE: Final = (
+    ("token", "pass", "_pwd"),
     re.compile(
-        r"(?:\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]*?\s-p(?=\S)|\bsshpass\s+-p\s*)"
+        rf"(?i)(?:(?<![\w-])(?:token|pass)|_(?:pwd|pass))[\"']?:?={_VALUE}"
+        rf"|(?<!unexpected )(?<![\w-])token[\"']?:[ \t]+{_VALUE}"
+    ),
+)
+# `-p` and its like are passwords only for the programs that take one there: attached for mysql, the next word for zip.
+_SHORT_OPTION: Final = (
+    ("mysql", "mariadb", "sshpass", "zip ", "7z", "openssl", "htpasswd", "chpasswd", ".password"),
+    re.compile(
+        r"(?:\b(?:mysql|mysqldump|mysqladmin|mariadb|7za?)\b[^\n|;&]*?\s-p(?=\S)|\bsshpass\s+-p\s*"
+        r"|\b(?:un)?zip\b[^\n|;&]*?\s-P[ \t]*"
+        r"|\bopenssl\b[^\n|;&]*?\s(?:-pass(?:in|out)?[ \t]+['\"]?pass:|-k[ \t]+)"
+        r"|\bhtpasswd[ \t]+-(?=\w*b)(?:(?=\w*n)\w+|\w+[ \t]+\S+)[ \t]+\S+[ \t]+"
+        r"|\bgit[ \t]+config[ \t][^\n|;&]*?\.password[ \t]+"
+        r"|(?<![\w.-])[\w.-]++:(?=[^\s|]+\s*\|\s*(?:sudo\s+)?chpasswd))"
         rf"{_VALUE}"
     ),
 )
@@ -123,7 +136,7 @@ def _secrets(text: str) -> Iterator[Private]:
     for found in _PEM.finditer(text):
         yield Private(SECRET, found[0], "private-key")
     lowered = text.lower()
-    rules = {"assignment": _ASSIGNED, "option": _OPTION, "password": _SHORT_OPTION, "login": _BASIC}
+    rules = {"assignment": _ASSIGNED, "bare": _BARE, "option": _OPTION, "password": _SHORT_OPTION, "login": _BASIC}
     for name, (markers, pattern) in rules.items():
         for found in pattern.finditer(_lines_with(text, lowered, markers)):
             value = next((group for group in found.groups() if group), "")

@@ -109,7 +109,12 @@ def _redacted(transcript: Transcript, redactor: Redactor) -> Transcript:
     )
     facts = transcript.facts
     named = {name: clean(f"@{value}")[1:] for name in ("user", "host", "home") if (value := getattr(facts, name))}
-    update = {"title": clean(transcript.title), "text": clean(transcript.text), "commands": commands}
+    update = {
+        "source": clean(transcript.source),
+        "title": clean(transcript.title),
+        "text": clean(transcript.text),
+        "commands": commands,
+    }
     return transcript.model_copy(update={**update, "facts": facts.model_copy(update=named)})
 
 
