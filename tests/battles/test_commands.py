@@ -73,6 +73,8 @@ def test_a_battle_without_a_referee(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().err)["error"]["kind"] == "AgentUnreachable"
     assert main(["battle", "--green", "http://169.254.169.254", "--white", "http://127.0.0.1:9"]) == 2
     assert "refused" in capsys.readouterr().err
+    assert main(["green", "check", "127.0.0.1:9019"]) == 2
+    assert "http://HOST:PORT" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,12 @@ def build(  # noqa: PLR0913 - one parameter per option
     termarena images build tasks/one/environment --tag one:1
     termarena images build . -t app --build-arg VERSION=2 --target test --network none
     """
+    from termarena.core.errors import UsageError
+
+    if not (context / file).is_file():
+        raise UsageError(
+            f"no {file} is in {context}", hint="name the folder that holds it, or another file with --file"
+        )
 
     async def work(shelf: ImageShelf) -> dict[str, Any]:
         from termarena.sandbox.images import BuildOptions, build_image

@@ -76,5 +76,8 @@ def test_mistakes_on_the_command_line_are_told(tmp_path: Path) -> None:
     env = {"TERMARENA_HOME": str(tmp_path / "home")}
     exported = termarena("images", "export", "any:1", "no/where.tar", env=env, cwd=tmp_path)
     assert (exported.returncode, "no folder is at no" in exported.stderr) == (2, True)
+    built = termarena("images", "build", ".", "--tag", "x:1", env=env, cwd=tmp_path)
+    assert (built.returncode, "no Dockerfile is in ." in built.stderr, "--file" in built.stderr) == (2, True, True)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     built = termarena("images", "build", ".", "--tag", "x:1", "--secret", "token", env=env, cwd=tmp_path)
     assert (built.returncode, "write --secret ID=FILE" in built.stderr) == (2, True)
