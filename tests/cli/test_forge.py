@@ -11,6 +11,7 @@ import pytest
 from support.own_recordings import FOLDER
 from termarena.cli.main import main
 from termarena.core.records import read_record_as
+from termarena.forge.intake import transcripts_in
 from termarena.forge.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -163,3 +164,10 @@ def test_a_recording_without_commands_says_so(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "notes.txt").write_text("hello\n")
     assert main(["forge", "read", str(tmp_path / "notes.txt")]) == 0
     assert "no command was found in it" in capsys.readouterr().err
+
+
+def test_what_screening_kept_can_be_made_tasks_of(tmp_path: Path) -> None:
+    assert main(["forge", "screen", str(FOLDER / "sort-uniq.cast"), "--out", str(tmp_path)]) == 0
+    (transcript,) = transcripts_in(tmp_path.iterdir())
+    assert transcript.source.endswith("sort-uniq.cast")
+    assert len(transcript.commands) >= 3
