@@ -105,9 +105,13 @@ def test_an_arena_that_is_gone_is_told_and_costs_the_run_nothing(tmp_path: Path)
         pass
     assert len(said) == 2
     assert "nothing is sent" in said[0]
-    assert "termarena submit" in said[1]
-    with pytest.raises(FetchError), closing(Sender(view.folder, "http://127.0.0.1:9", "ta_none")) as sender:
+    assert f"termarena submit {tmp_path / 'mine'} --arena http://127.0.0.1:9" in said[1]
+    with (
+        pytest.raises(FetchError) as raised,
+        closing(Sender(view.folder, "http://127.0.0.1:9", "ta_none")) as sender,
+    ):
         sender.send()
+    assert "termarena serve" in (raised.value.hint or "")
 
 
 def test_writing_needs_a_key_that_may(server: Server, tmp_path: Path) -> None:
@@ -283,8 +287,15 @@ def test_keys_on_the_command_line(tmp_path: Path) -> None:
     listed = termarena("serve", "keys", "list", "--json", cwd=tmp_path)
     assert '"lab"' in listed.stdout
     assert added.stdout.strip() not in listed.stdout
+    wrong = termarena("serve", "keys", "add", "guest", "--scope", "god", cwd=tmp_path)
+    assert (wrong.returncode, "no scope is called god" in wrong.stderr) == (2, True)
     revoked = termarena("serve", "keys", "revoke", "nobody", cwd=tmp_path)
     assert (revoked.returncode, "there is: lab" in revoked.stderr) == (2, True)
+
+
+def test_no_address_is_told_for_a_server_that_does_not_start(tmp_path: Path) -> None:
+    done = termarena("serve", "--port", "0", "--db", "mysql://nowhere", cwd=tmp_path)
+    assert (done.returncode, done.stdout, "serving" in done.stderr) == (2, "", False)
 
 
 def test_submit_on_the_command_line(plain_server: Server, tmp_path: Path) -> None:

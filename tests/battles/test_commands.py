@@ -73,12 +73,31 @@ def test_a_battle_without_a_referee(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().err)["error"]["kind"] == "AgentUnreachable"
     assert main(["battle", "--green", "http://169.254.169.254", "--white", "http://127.0.0.1:9"]) == 2
     assert "refused" in capsys.readouterr().err
+    assert main(["green", "check", "127.0.0.1:9019"]) == 2
+    assert "http://HOST:PORT" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("agent", ["human", "always-right", "a2a:http://127.0.0.1:1", "tools", "script:nowhere.sh"])
+@pytest.mark.parametrize(
+    "agent", ["human", "always-right", "a2a:http://127.0.0.1:1", "tools", "cli:codex", "script:nowhere.sh"]
+)
 def test_what_cannot_be_served_is_told_at_once(agent: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["white", "--agent", agent, "--port", "0"]) == 2
-    assert "hint" in capsys.readouterr().err or agent.startswith("script")
+    assert "hint" in capsys.readouterr().err
+
+
+def test_an_agent_that_there_is_not_is_not_served(tmp_path: Path, home: Path) -> None:
+    env = {"TERMARENA_HOME": str(home)}
+    done = termarena("white", "--agent", "orcale", "--port", "0", env=env, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no agent is called 'orcale'; there is: oracle, nop" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["green", "white"])
+def test_a_backend_that_is_down_is_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--port", "0", "--backend", "http://127.0.0.1:1"]) == 1
+    told = capsys.readouterr().err
+    assert "could not fetch http://127.0.0.1:1" in told
+    assert "is the backend running?" in told
 
 
 def test_an_address_is_an_address(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from typing import TYPE_CHECKING
 
+from running import termarena
 from support.model_server import ModelServer, said
 from termarena.agents.registry import known_agents
 from termarena.cli.main import main
@@ -115,3 +116,11 @@ def test_a_loop_of_ours_works_through_a_broker_of_its_own(tmp_path: Path) -> Non
     rows = [json.loads(line) for line in recorded.read_text().splitlines()]
     assert [row["status"] for row in rows] == [200, 200]
     assert told["key"] not in recorded.read_text()
+
+
+def test_a_broker_whose_record_cannot_be_written_does_not_begin(tmp_path: Path) -> None:
+    script = tmp_path / "model.json"
+    script.write_text('{"replies": [{"content": "hello"}]}')
+    done = termarena("broker", "--model", f"scripted:{script}", "--record", "no/where.jsonl", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot write no/where.jsonl" in done.stderr

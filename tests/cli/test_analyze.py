@@ -67,6 +67,7 @@ def test_a_model_adds_prose_that_is_marked_as_its_own(place: Path, tmp_path: Pat
         (["analyze", "run", "--task", "two"], "no trial of a task called two"),
         (["analyze", "none"], "no run is at none"),
         (["analyze", "run", "--out", "no/where.md"], "no/where.md"),
+        (["analyze", "run", "--out", "where.pdf"], "end it with .md, .json or .html"),
         (["analyze", "run", "--model", "nonsense"], "nonsense"),
     ],
 )

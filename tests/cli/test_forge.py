@@ -11,6 +11,7 @@ import pytest
 from support.own_recordings import FOLDER
 from termarena.cli.main import main
 from termarena.core.records import read_record_as
+from termarena.forge.intake import transcripts_in
 from termarena.forge.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -143,3 +144,30 @@ def test_thresholds_and_known_tasks_decide(tmp_path: Path, capsys: pytest.Captur
     assert main(["forge", "screen", "--against", str(tmp_path / "tasks"), str(FOLDER / "links.cast")]) == 0
     assert "stands in a known task" in capsys.readouterr().out
     assert main(["forge", "screen", "--against", str(tmp_path / "none"), str(FOLDER / "links.cast")]) == 2
+
+
+@pytest.mark.parametrize("command", ["read", "screen", "run"])
+def test_a_folder_without_recordings_is_told(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "notes.md").write_text("$ ls\n")
+    assert main(["forge", command, "notes"]) == 2
+    told = capsys.readouterr()
+    assert "no recording is in notes" in told.err
+    assert ".cast" in told.err
+    assert told.out == ""
+
+
+def test_a_recording_without_commands_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    assert main(["forge", "read", str(tmp_path / "notes.txt")]) == 0
+    assert "no command was found in it" in capsys.readouterr().err
+
+
+def test_what_screening_kept_can_be_made_tasks_of(tmp_path: Path) -> None:
+    assert main(["forge", "screen", str(FOLDER / "sort-uniq.cast"), "--out", str(tmp_path)]) == 0
+    (transcript,) = transcripts_in(tmp_path.iterdir())
+    assert transcript.source.endswith("sort-uniq.cast")
+    assert len(transcript.commands) >= 3

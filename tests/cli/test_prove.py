@@ -44,3 +44,17 @@ def test_a_policy_that_is_not_there_is_told_before_anything_is_tried(tmp_path: P
     assert done.returncode == 2
     assert "no policy is at none.toml" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_driver_that_there_is_not_is_told_before_any_task(tmp_path: Path) -> None:
+    done = termarena("prove", "hello-world", "--driver", "dokcer", cwd=tmp_path)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert "no driver is called dokcer; there is: namespace, docker, auto" in done.stderr
+    assert "hello-world" not in done.stderr
+
+
+def test_the_radar_says_what_to_do_without_a_proof(tmp_path: Path) -> None:
+    make_task(tmp_path / "one")
+    done = termarena("prove", "one", "--radar", cwd=tmp_path, env={"TERMARENA_HOME": str(tmp_path / "home")})
+    assert "unproven" in done.stdout
+    assert "run it without --radar first" in done.stdout

@@ -26,6 +26,7 @@ __all__ = [
     "AgentOptions",
     "AgentRequest",
     "is_installed",
+    "kind_of",
     "known_agents",
     "resolve_agent",
     "takes_models",
@@ -174,7 +175,7 @@ def resolve_agent(word: str, *, task: Task, options: AgentOptions | None = None)
     Raises `NotFound` for an unknown word, `UsageError` for one without what it needs, `NoSolution` for the oracle on a
     task that has none.
     """
-    kind = _kind_of(word)
+    kind = kind_of(word)
     if not kind.maker:
         raise UsageError(f"{word!r} is a baseline: the harness answers it, it makes no agent")
     request = AgentRequest(word, word.partition(":")[2], task, options or AgentOptions())
@@ -194,7 +195,8 @@ def _loaded(module: str, word: str) -> ModuleType:
         raise MissingExtra(missing, extra=module.split(".")[1], purpose=f"the agent {word}") from error
 
 
-def _kind_of(word: str) -> AgentKind:
+def kind_of(word: str) -> AgentKind:
+    """The entry that a word of `--agent` belongs to; raises `NotFound` for none, `UsageError` for one misspelt."""
     name, _, argument = word.partition(":")
     for known in _AGENTS:
         known_name, takes, _ = known.word.partition(":")

@@ -55,6 +55,7 @@ class Sender:
         self._client: httpx.Client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=PATIENCE_S)
         self._sent: Tail | None = None
         self.page = f"{url.rstrip('/')}/runs/{folder.id}"
+        self.command = f"termarena submit {folder.path} --arena {url}"
 
     def send(self) -> int:
         """Send what is not there yet, and return how many trials that were.
@@ -125,7 +126,10 @@ class Sender:
         try:
             answer = self._client.request(method, path, content=content)
         except httpx.HTTPError as error:
-            raise FetchError(str(self._client.base_url), str(error) or type(error).__name__) from error
+            hint = (
+                "look whether the arena runs (termarena serve) and the address is right; what is sent is not sent twice"
+            )
+            raise FetchError(str(self._client.base_url), str(error) or type(error).__name__, hint=hint) from error
         if answer.is_success:
             return answer.content
         try:
@@ -166,7 +170,7 @@ class Streaming:
         for _ in range(LAST_TRIES):
             if self._try():
                 return
-        self._tell("the arena did not get the whole run; send the rest with: termarena submit")
+        self._tell(f"the arena did not get the whole run; send the rest with: {self._sender.command}")
 
     def _try(self) -> bool:
         try:

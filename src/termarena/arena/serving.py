@@ -13,6 +13,8 @@ from termarena.arena.app import create_app
 from termarena.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from termarena.arena.config import ArenaConfig
 
 __all__ = ["Listening", "is_loopback", "listen", "serve"]
@@ -52,8 +54,9 @@ def listen(config: ArenaConfig) -> Listening:
     return Listening(bound, f"http://{name}:{bound.getsockname()[1]}")
 
 
-def serve(config: ArenaConfig, listening: Listening) -> None:
-    """Serve until SIGINT or SIGTERM. Raises UsageError where the database cannot be opened."""
+def serve(config: ArenaConfig, listening: Listening, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until SIGINT or SIGTERM; `on_ready` comes first. Raises UsageError where the database cannot be opened."""
     app = create_app(config)
+    on_ready()
     settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
     uvicorn.Server(settings).run(sockets=[listening.socket])

@@ -106,7 +106,7 @@ class _Guarded(httpx.AsyncBaseTransport):
         """Raises `AddressRefused`, and what httpx raises."""
         url = request.url
         if url.scheme not in ("http", "https"):
-            raise AddressRefused(str(url), why="only http and https are spoken here")
+            raise AddressRefused(str(url), why="only http and https are spoken here", hint="write http://HOST:PORT")
         address = await self._checked(url.host, url.port or (443 if url.scheme == "https" else 80))
         request.extensions = {**request.extensions, "sni_hostname": url.host}
         request.url = url.copy_with(host=str(address))

@@ -74,8 +74,16 @@ def analyze(
 
 
 def _form_of(out: Path | None) -> Form:
-    endings: dict[str, Form] = {".html": "html", ".htm": "html", ".json": "json"}
-    return endings.get(out.suffix.lower(), "md") if out is not None else "md"
+    from termarena.core.errors import UsageError
+
+    if out is None:
+        return "md"
+    endings: dict[str, Form] = {".html": "html", ".htm": "html", ".json": "json", ".md": "md", ".markdown": "md"}
+    if form := endings.get(out.suffix.lower()):
+        return form
+    raise UsageError(
+        f"{out.name} does not say what it is to be", hint="end it with .md, .json or .html, or add --format"
+    )
 
 
 def _chosen(reading: Reading, patterns: list[str]) -> list[TrialReading]:

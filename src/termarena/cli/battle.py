@@ -36,7 +36,7 @@ def battle(  # noqa: PLR0913 - every option of the command is a parameter
     backend: Annotated[
         str | None, typer.Option("--backend", metavar="URL", help="Through this AgentBeats backend, which knows both.")
     ] = None,
-    key_file: serving_options.KeyFileOption = None,
+    key_file: serving_options.SentKeyFileOption = None,
     allow_network: serving_options.AllowNetworkOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -29,8 +29,10 @@ def broker(
     *,
     model: Annotated[str, typer.Option("--model", "-m", metavar="PROVIDER:MODEL", help="Which model answers.")],
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="On 127.0.0.1; 0: a free one.")] = 0,
-    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="Money for all requests together.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option("--budget-tokens", help="The same in tokens.")] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", min=0, help="Money for all requests together.")
+    ] = None,
+    budget_tokens: Annotated[int | None, typer.Option("--budget-tokens", min=0, help="The same in tokens.")] = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Keep every exchange, one JSON per line.")
     ] = None,
@@ -60,11 +62,12 @@ async def _serve(word: str, limits: ModelLimits, *, port: int, record: Path | No
     from termarena.core.errors import UsageError
     from termarena.models import RunModels
 
+    keep = _keeper(record)
     models = RunModels(limits)
     await models.probe(word)
     try:
         async with Broker(models, port=port) as serving:
-            seat = serving.seat(word, _keeper(record), at_once=AT_ONCE)
+            seat = serving.seat(word, keep, at_once=AT_ONCE)
             url = f"http://{serving.address}"
             if json:
                 print_json({"url": url, "key": seat.token, "model": word})
@@ -79,12 +82,18 @@ async def _serve(word: str, limits: ModelLimits, *, port: int, record: Path | No
 
 
 def _keeper(path: Path | None) -> Callable[[Exchanged], None]:
-    """Appends exchanges to a file, secrets replaced."""
+    """Appends exchanges to a file, secrets replaced. Raises `UsageError` for one that cannot be written."""
     import json
     import os
 
+    from termarena.core.errors import UsageError
     from termarena.core.scrub import Scrubber
 
+    try:
+        if path is not None:
+            path.open("a").close()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file with --record") from error
     scrubber = Scrubber.from_environment(os.environ)
 
     def keep(exchange: Exchanged) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = command_group("Make tasks of terminal recordings: read them, screen them.")
+app = command_group("Make proven tasks of terminal recordings.")
 SHOWN_TEXT = 200
 
 PathsArgument = Annotated[
@@ -138,7 +138,10 @@ def _show(transcript: Transcript, *, with_output: bool) -> None:
         Column("status", "right"),
         "command",
     ]
-    print_table(columns, [_row(command) for command in transcript.commands])
+    if transcript.commands:
+        print_table(columns, [_row(command) for command in transcript.commands])
+    else:
+        say("no command was found in it")
 
 
 def _row(command: Command) -> list[object]:

@@ -129,7 +129,7 @@ def run(
     from termarena.forge.intake import transcripts_in
 
     make_folder(forge)
-    transcripts = list(transcripts_in(paths, lambda path, error: say(f"unreadable: {path}: {error}")))
+    transcripts = list(transcripts_in(paths, lambda _, error: say(f"unreadable: {error}")))
     outcomes: list[Outcome] = []
     with progress("recordings", total=len(transcripts)) as bar:
 

@@ -107,7 +107,7 @@ def check(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the white agent is.")],
     *,
     patience: Annotated[float, typer.Option("--patience", min=1, help="Seconds for each check.")] = 60.0,
-    key_file: serving_options.KeyFileOption = None,
+    key_file: serving_options.SentKeyFileOption = None,
     allow_network: serving_options.AllowNetworkOption = None,
     json: JsonOption = False,
 ) -> None:

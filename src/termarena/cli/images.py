@@ -76,7 +76,8 @@ def pull(
 ) -> None:
     """Get an image from its registry, with the credentials of `docker login`.
 
-    Examples: termarena images pull debian:bookworm-slim;
+    \b
+    termarena images pull debian:bookworm-slim
     termarena images pull --mirror docker.io=https://mirror.example ubuntu:24.04
     """
     mirrors = _mirrors(mirror or [])
@@ -102,7 +103,9 @@ def _mirrors(given: list[str]) -> dict[str, str] | None:
 
 @app.command("build")
 def build(  # noqa: PLR0913 - one parameter per option
-    context: Annotated[Path, typer.Argument(help="The folder with the Dockerfile and the files that it copies.")],
+    context: Annotated[
+        Path, typer.Argument(metavar="CONTEXT", help="The folder with the Dockerfile and what it copies.")
+    ],
     *,
     tag: Annotated[str, typer.Option("--tag", "-t", metavar="NAME", help="Store the image under this name.")],
     file: Annotated[str, typer.Option("--file", "-f", help="The Dockerfile, within the context.")] = "Dockerfile",
@@ -119,9 +122,16 @@ def build(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Build a Dockerfile; its log goes to stderr.
 
-    Examples: termarena images build tasks/one/environment --tag one:1;
+    \b
+    termarena images build tasks/one/environment --tag one:1
     termarena images build . -t app --build-arg VERSION=2 --target test --network none
     """
+    from termarena.core.errors import UsageError
+
+    if not (context / file).is_file():
+        raise UsageError(
+            f"no {file} is in {context}", hint="name the folder that holds it, or another file with --file"
+        )
 
     async def work(shelf: ImageShelf) -> dict[str, Any]:
         from termarena.sandbox.images import BuildOptions, build_image
@@ -133,13 +143,23 @@ def build(  # noqa: PLR0913 - one parameter per option
             target=target,
             network=Network(mode=network),
             use_cache=not no_cache,
-            secrets={name: Path(file) for name, file in _assignments(secret or []).items()},
+            secrets=_secrets(secret or []),
             on_log=say,
         )
         built = await build_image(shelf, context, tag, options)
         return {**_as_json(shelf, built.image), "was_cached": built.was_cached}
 
     _tell(_with_shelf(work), json=json)
+
+
+def _secrets(given: list[str]) -> dict[str, Path]:
+    from termarena.core.errors import UsageError
+
+    files = {name: Path(file) for name, _, file in (entry.partition("=") for entry in given)}
+    for name, file in files.items():
+        if not name or not file.is_file():
+            raise UsageError(f"--secret {name}: no file is at {file}", hint="write --secret ID=FILE")
+    return files
 
 
 def _assignments(given: list[str]) -> dict[str, str]:
@@ -152,14 +172,17 @@ def _assignments(given: list[str]) -> dict[str, str]:
 
 @app.command("import")
 def import_archive(
-    archive: Annotated[Path, typer.Argument(help="What `docker save` or an OCI tool wrote, or a tar of a root.")],
+    archive: Annotated[
+        Path, typer.Argument(metavar="ARCHIVE", help="What `docker save` or an OCI tool wrote, or a tar of a root.")
+    ],
     *,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Store it under this name.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Store an image from an archive.
 
-    Examples: docker save ubuntu:24.04 | gzip > u.tgz; termarena images import u.tgz;
+    \b
+    docker save ubuntu:24.04 | gzip > u.tgz; termarena images import u.tgz
     termarena images import rootfs.tar --name debian:bookworm
     """
 
@@ -172,14 +195,21 @@ def import_archive(
 @app.command("export")
 def export(
     name: NameArgument,
-    target: Annotated[Path, typer.Argument(help="The archive to write.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write.")],
     *,
     json: JsonOption = False,
 ) -> None:
     """Write an image as an archive that `docker load` and OCI tools read.
 
-    Example: termarena images export mytask:1 mytask.tar && docker load -i mytask.tar
+    \b
+    termarena images export mytask:1 mytask.tar
+    docker load -i mytask.tar
     """
+
+    from termarena.core.errors import UsageError
+
+    if not target.parent.is_dir():
+        raise UsageError(f"no folder is at {target.parent}", hint="make it, or name another file")
 
     async def work(shelf: ImageShelf) -> str:
         return await shelf.export(name, target)
@@ -193,7 +223,12 @@ def export(
 
 @app.command("list")
 def list_images(*, json: JsonOption = False) -> None:
-    """List the images that are stored here."""
+    """List the images that are stored here.
+
+    \b
+    termarena images list
+    termarena images list --json
+    """
 
     async def work(shelf: ImageShelf) -> list[dict[str, Any]]:
         return [_as_json(shelf, image) for image in shelf.store.images()]
@@ -232,7 +267,10 @@ def prune(
 ) -> None:
     """Remove layers that no image and no cached step needs, and downloads that never ended.
 
-    Examples: termarena images prune; termarena images prune ubuntu:24.04; termarena images prune --all
+    \b
+    termarena images prune
+    termarena images prune ubuntu:24.04
+    termarena images prune --all
     """
 
     async def work(shelf: ImageShelf) -> dict[str, Any]:
@@ -259,7 +297,9 @@ def map_image(
 
     Results on a substitute say so: they are not comparable with those on the original.
 
-    Examples: termarena images map ubuntu:24.04 ./rootfs.tar; termarena images map;
+    \b
+    termarena images map ubuntu:24.04 ./rootfs.tar
+    termarena images map
     termarena images map --remove ubuntu:24.04
     """
     from termarena.core.errors import UsageError

@@ -75,14 +75,20 @@ def prove(  # noqa: PLR0913 - every option of the command is a parameter
     """
     import asyncio
 
+    from termarena.core.errors import NotFound
     from termarena.core.settings import resolve_settings
     from termarena.proof.battery import BatteryOptions
     from termarena.proof.policy import read_policy
     from termarena.proof.proving import ProveOptions, look_again, write_summary
     from termarena.proof.proving import prove as carry_out
     from termarena.proof.summary import summary_of
+    from termarena.sandbox.drivers import AUTO, DRIVERS, check_driver
 
     policy = read_policy(gate) if gate is not None else None
+    known = (*DRIVERS, AUTO)
+    if driver not in known:
+        raise NotFound(f"no driver is called {driver}", known=known)
+    check_driver(driver)
     chosen = _tasks(tasks, strict=strict)
     options = ProveOptions(
         home=resolve_settings().settings.paths.home,
@@ -131,7 +137,7 @@ class _Telling:
         """One more is done."""
         done = self._done[task.id] = self._done.get(task.id, 0) + 1
         if done % self.EVERY == 0:
-            say(f"{task.id}: {done} trials, now {evidence.stage}")
+            say(f"{task.id}: {done} trials so far; stage: {evidence.stage}")
 
 
 def _say_proof(proven: Proven) -> None:
@@ -187,5 +193,7 @@ def _print_radar(seen: list[Sighting | Proven], *, json: bool) -> int:
 
 
 def _reasons(sighting: Sighting) -> str:
+    if sighting.status == "unproven":
+        return "there is no proof to compare with: run it without --radar first"
     parts = [("files", sighting.paths), ("tests", sighting.tests), ("fetches", sighting.fetches)]
     return "; ".join(f"{name}: {', '.join(found)}" for name, found in parts if found)

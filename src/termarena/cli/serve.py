@@ -78,10 +78,13 @@ def serve(  # noqa: PLR0913 - one parameter per option
         host_names=tuple(host_name or ()),
     )
     listening = listen(config)
-    print_json({"url": listening.url}, is_line=True) if json else print_line(listening.url)
-    say("serving; Ctrl-C stops it")
+
+    def tell() -> None:
+        print_json({"url": listening.url}, is_line=True) if json else print_line(listening.url)
+        say("serving; Ctrl-C stops it")
+
     with suppress(KeyboardInterrupt):  # how it is ended
-        go_on(config, listening)
+        go_on(config, listening, tell)
 
 
 def _db_url(db: str | None, runs: Path) -> str:
@@ -125,9 +128,10 @@ def add_key(
     with _opened(db, runs) as database:
         from termarena.arena import keys as held
 
+        for given in scope or ():
+            if given not in held.SCOPES:
+                raise UsageError(f"no scope is called {given}", hint=f"there is: {', '.join(held.SCOPES)}")
         wanted = [known for known in held.SCOPES if known in (scope or ["submit"])]
-        if len(wanted) < len(scope or wanted):
-            raise UsageError("a scope is not known", hint=f"there is: {', '.join(held.SCOPES)}")
         token = held.add_key(database, name, wanted)
     print_json({"name": name, "key": token}) if json else print_line(token)
     say("it is not shown again; give it to: termarena run --arena URL, as TERMARENA_ARENA_KEY")

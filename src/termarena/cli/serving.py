@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from termarena.battles.serving import Place, serve
 from termarena.cli.output import print_json, say
-from termarena.core.errors import UsageError
+from termarena.core.errors import TermArenaError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,10 +69,14 @@ def stand(make: Callable[[], Standing], text: CardText, place: Place, *, what: s
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, ended.set)
-        standing = make()
+        standing, problem = make(), None
         try:
             async with serve(standing.executor, text, place, extra=_routes(standing), life=standing.life) as served:
-                agent_id = await standing.launcher.register(served.url) if standing.launcher is not None else None
+                try:
+                    agent_id = await standing.launcher.register(served.url) if standing.launcher is not None else None
+                except TermArenaError as error:  # raised below: a task group around this block would wrap it
+                    problem = error
+                    return
                 if json:
                     print_json({"url": served.url, "port": served.port, "agent_id": agent_id}, is_line=True)
                 say(f"{what} is at {served.url} (Ctrl-C ends it)")
@@ -83,6 +87,8 @@ def stand(make: Callable[[], Standing], text: CardText, place: Place, *, what: s
             if standing.launcher is not None:
                 await standing.launcher.aclose()
             await standing.end()
+            if problem is not None:
+                raise problem
 
     asyncio.run(main())
 

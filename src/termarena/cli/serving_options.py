@@ -14,6 +14,7 @@ __all__ = [
     "CardUrlOption",
     "HostOption",
     "KeyFileOption",
+    "SentKeyFileOption",
     "require_packages",
 ]
 
@@ -26,6 +27,10 @@ CardOption = Annotated[
 ]
 KeyFileOption = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="Callers must send this file's content as bearer key.")
+]
+SentKeyFileOption = Annotated[
+    Path | None,
+    typer.Option("--key-file", metavar="FILE", help="Its content is sent as bearer key; else TERMARENA_GREEN_KEY."),
 ]
 AllowNetworkOption = Annotated[
     list[str] | None,

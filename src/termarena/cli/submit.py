@@ -43,7 +43,7 @@ def submit(
     finally:
         sender.close()
     print_json({"url": sender.page, "trials": trials}) if json else print_line(sender.page)
-    say(f"{trials} trials were sent")
+    say("1 trial was sent" if trials == 1 else f"{trials} trials were sent")
 
 
 @contextmanager

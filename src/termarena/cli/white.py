@@ -18,7 +18,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def white(  # noqa: PLR0913 - every option of the command is a parameter
     *,
-    agent: run_options.AgentOption = "oracle",
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--agent", "-a", metavar="AGENT", help="oracle, nop, tools, terminus, script:FILE, module:Class …"
+        ),
+    ] = "oracle",
     model: run_options.ModelOption = None,
     max_steps: run_options.MaxStepsOption = None,
     dataset: Annotated[
@@ -78,12 +83,13 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
 def _check(agent: str, model: str | None) -> None:
     """Raises what says that this word names no agent here: better now than in every battle."""
     from termarena.agents.baseline import is_baseline
-    from termarena.agents.registry import takes_models
+    from termarena.agents.registry import is_installed, kind_of, takes_models
     from termarena.core.errors import UsageError
 
-    if is_baseline(agent) or agent == "human" or agent.startswith("a2a:"):
+    if is_baseline(agent) or agent == "human" or agent.startswith("a2a:") or is_installed(agent):
         raise UsageError(f"the agent {agent} cannot be served", hint="take oracle, nop, script:FILE, tools …")
+    kind_of(agent)
     if takes_models(agent) and model is None:
         raise UsageError(f"the agent {agent} needs a model", hint="add --model, such as openai:gpt-5-mini")
     if agent.startswith("script:") and not Path(agent.partition(":")[2]).is_file():
-        raise UsageError(f"no script is at {agent.partition(':')[2]}")
+        raise UsageError(f"no script is at {agent.partition(':')[2]}", hint="write --agent script:FILE")

@@ -20,14 +20,22 @@ _SKIPPED_FOLDERS: Final = {".git", ".hg", ".svn", "node_modules", ".venv", "__py
 
 
 def find_recordings(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that were named, and in folders whatever looks like a recording, in order. Raises `NotFound`.
+    """The files that were named, and in folders whatever looks like a recording, in order.
+
+    Raises `NotFound`, also for a folder without any.
 
     A file that was named is taken whatever it looks like. In a folder, hidden folders and links are passed by, and a
     `.json` or `.txt` file counts only if it begins like a recording.
     """
     for path in paths:
         if path.is_dir():
-            yield from _in_folder(path)
+            found = False
+            for recording in _in_folder(path):
+                found = True
+                yield recording
+            if not found:
+                hint = f"in a folder a recording ends with {', '.join(SUFFIXES)}; name any other file itself"
+                raise NotFound(f"no recording is in {path}", hint=hint)
         elif path.is_file():
             yield path
         else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from termarena.core.errors import RecordingError, TaskFormatError
+from termarena.core.records import read_record_as
 from termarena.forge.finding import find_recordings
 from termarena.forge.reading import read
 from termarena.forge.transcript import Transcript
@@ -21,6 +22,7 @@ TRANSCRIPTS: Final = ".transcript.jsonl"
 """The end of the name of a file with transcripts, one per line, as `termarena forge read --json` prints them; such a
 file is named, not found in a folder."""
 LONGEST_FILE: Final = 256 << 20
+_HEAD_BYTES: Final = 200
 
 
 def transcripts_in(
@@ -34,6 +36,9 @@ def transcripts_in(
         if path.name.endswith(TRANSCRIPTS):
             yield from _saved(path)
             continue
+        if _is_kept(path):
+            yield read_record_as(Transcript, path, "transcript")
+            continue
         for file in find_recordings([path]):
             try:
                 yield read(file)
@@ -41,6 +46,14 @@ def transcripts_in(
                 if on_unreadable is None:
                     raise
                 on_unreadable(file, error)
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether it is one of the records that `termarena forge screen --out` writes."""
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'"kind": "transcript"' in file.read(_HEAD_BYTES)
 
 
 def _saved(file: Path) -> Iterator[Transcript]:

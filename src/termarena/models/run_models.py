@@ -107,7 +107,7 @@ class RunModels:
         if self.limits.counts_money and not self._tells_costs(name) and self.price_of(name) is None:
             raise UsageError(
                 f"what {word} costs is not known, so a budget in money cannot be held",
-                hint="limit its tokens instead: --trial-budget-tokens, --run-budget-tokens",
+                hint="limit its tokens instead: --trial-budget-tokens, --run-budget-tokens (a broker: --budget-tokens)",
             )
         self.budget.check()
         return name

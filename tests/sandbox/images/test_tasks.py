@@ -70,3 +70,14 @@ def test_a_run_on_a_substitute_is_solved_and_not_ranked(tmp_path: Path, root_tar
         assert report["solved"] == solved, report
         assert report["unscored"] == 0
         assert "substitutes" in [one["reason"] for one in report["not_ranked"]]
+
+
+def test_mistakes_on_the_command_line_are_told(tmp_path: Path) -> None:
+    env = {"TERMARENA_HOME": str(tmp_path / "home")}
+    exported = termarena("images", "export", "any:1", "no/where.tar", env=env, cwd=tmp_path)
+    assert (exported.returncode, "no folder is at no" in exported.stderr) == (2, True)
+    built = termarena("images", "build", ".", "--tag", "x:1", env=env, cwd=tmp_path)
+    assert (built.returncode, "no Dockerfile is in ." in built.stderr, "--file" in built.stderr) == (2, True, True)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    built = termarena("images", "build", ".", "--tag", "x:1", "--secret", "token", env=env, cwd=tmp_path)
+    assert (built.returncode, "write --secret ID=FILE" in built.stderr) == (2, True)
