@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -344,16 +343,11 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(slow: Path, env: dict[str, str]
 
 
 def test_a_closed_window_stops_the_run_cleanly(slow: Path, env: dict[str, str], tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "termarena", "run", "-p", str(slow), "-n", "1", "--out", "run"]
-    child, screen = pty.fork()
-    if not child:
-        os.chdir(tmp_path)
-        os.execve(words[0], words, {**os.environ, **env, "TERM": "xterm"})  # noqa: S606 - our own program
-    shown = b""
-    while b"1/2" not in shown:
-        shown += os.read(screen, 65536)
-    os.close(screen)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    words = ("run", "-p", str(slow), "-n", "1", "--out", "run")
+    with Person(*words, home=Path(env["TERMARENA_HOME"]), cwd=tmp_path) as person:
+        person.until("1/2")
+        person.close_window()
+        assert person.process.wait(PATIENCE_S) == 130
     view = read_run(RunFolder(tmp_path / "run"))
     assert (view.state, view.history.stopped_by, view.counts.solved) == ("interrupted", "SIGTERM", 1)
 

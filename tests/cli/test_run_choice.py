@@ -25,7 +25,7 @@ LEFT_TO_THE_LIBRARY = {"default_timeout_s", "retry_wait_s", "keep_state", "state
 
 def test_every_option_is_one_of_the_run_one_of_the_selection_or_the_commands_own() -> None:
     of_runs, of_selections = RunOptions.model_fields.keys() - LEFT_TO_THE_LIBRARY, Selection.model_fields.keys()
-    own = {"dataset", "path", "out", "dry_run", "strict", "json"}
+    own = {"dataset", "path", "out", "arena", "dry_run", "strict", "json"}
     assert signature(run).parameters.keys() == of_runs | of_selections | own
     assert signature(list_tasks).parameters.keys() == of_selections | {"source", "strict", "json"}
 

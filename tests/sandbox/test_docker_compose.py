@@ -137,11 +137,6 @@ def test_file_without_the_service() -> None:
 async def test_namespace_driver_says_who_can(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("services: {main: {image: x}}\n")
     async with NamespaceDriver(home=tmp_path) as driver:
-        for root, words in (
-            (Root(kind="compose", path=tmp_path / "c.yaml"), "several services"),
-            (Root(kind="dockerfile", path=tmp_path), "building a Dockerfile"),
-            (Root(kind="image", image="x"), "the image x"),
-        ):
-            with pytest.raises(CapabilityMissing, match=f"{words}.*docker"):
-                async with driver.start(SandboxSpec(root=root)):
-                    raise AssertionError(f"started as {os.getpid()}")
+        with pytest.raises(CapabilityMissing, match=r"several services.*docker"):
+            async with driver.start(SandboxSpec(root=Root(kind="compose", path=tmp_path / "c.yaml"))):
+                raise AssertionError(f"started as {os.getpid()}")

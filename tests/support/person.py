@@ -13,10 +13,8 @@ import subprocess
 import sys
 import termios
 import time
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Self
 
 PATIENCE_S = 60
 
@@ -58,6 +56,12 @@ class Person:
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
+
+    def close_window(self) -> None:
+        """Nothing can be read or shown any more, and the program is told."""
+        with Path(os.devnull).open("rb") as nothing:
+            os.dup2(nothing.fileno(), self.master)
+        self.process.send_signal(signal.SIGHUP)
 
     def modes_now(self) -> list[object]:
         return termios.tcgetattr(self._slave)
