@@ -1,6 +1,6 @@
 # What a contributor runs; `make` alone lists it. Needs python3 (3.11 or later), make and git, nothing else.
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base

@@ -96,6 +96,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """No test reads or writes the files of whoever runs it, nor depends on their settings."""
     home = tmp_path_factory.mktemp("user")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` would leave it ignored
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as `nohup` would
     with pytest.MonkeyPatch.context() as patch:
         for name in [*os.environ]:
             if name.startswith(("TERMARENA_", "XDG_", "GIT_")) and name not in KEPT_VARIABLES:

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 DATASET = load_dataset("samples")
 TASKS = {task.id.removeprefix("termarena/"): task for task in DATASET}
 CHEATS = [(name, cheat.path) for name, task in TASKS.items() for cheat in task.cheats]
+LONG_CHEATS = {
+    ("service-supervisor", "canned-example.sh"),
+    ("service-supervisor", "start-all-at-once.sh"),
+    ("version-resolver", "one-after-the-other.sh"),
+    ("broken-build", "rebuild-always.sh"),
+    ("bytecode-vm", "python-inside.sh"),
+}
+"""The tests wait for them to fail, for up to a minute each: they are tried with the long counts."""
 ALLOWED_TOOLS = {"sh", "bash", "python3", "gcc", "make", "sqlite3", "awk", "sed", "grep", "find", "tar", "gzip", "sort"}
 
 
@@ -35,6 +43,11 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 def _needed(name: str) -> pytest.MarkDecorator:
     bare = TASKS[name].environment.bare
     return pytest.mark.needs("user-namespaces", *(bare.requires if bare else ()))
+
+
+def _cheat(named: tuple[str, str]) -> object:
+    marks = [_needed(named[0]), *([pytest.mark.soak] if named in LONG_CHEATS else [])]
+    return pytest.param(*named, marks=marks)
 
 
 def test_the_set_is_what_it_promises() -> None:
@@ -82,6 +95,10 @@ async def test_doing_nothing_fails(driver: Driver, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("name", "cheat"), [pytest.param(name, cheat, marks=_needed(name)) for name, cheat in CHEATS])
+@pytest.mark.parametrize(("name", "cheat"), [*map(_cheat, CHEATS)])
 async def test_a_cheat_fails(driver: Driver, name: str, cheat: str) -> None:
     assert await reward_of(driver, TASKS[name], f"cheats/{cheat}") == "0"
+
+
+def test_the_long_cheats_are_there() -> None:
+    assert set(CHEATS) >= LONG_CHEATS
