@@ -48,8 +48,8 @@ def test_paths_of_the_recorded_machine_become_the_tasks() -> None:
     draft = synthesize(
         session(
             "Paths",
-            command("cp /home/anna/work/a ~/work/b", cwd="/home/anna/work"),
-            command("cp b /home/anna/else", cwd="/home/anna/work"),
+            command("cp /home/anna/project/a ~/project/b", cwd="/home/anna/project"),
+            command("cp b /home/anna/else", cwd="/home/anna/project"),
             facts=facts,
         )
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, Annotated
 
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from termarena import __version__
-from termarena.core.errors import UsageError
+from termarena.core.given_files import read_given_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["GREEN_CARD", "WHITE_CARD", "CardText", "Skill", "make_card", "read_card"]
 
 MODES = ("text", "text/plain", "application/json")
-LONGEST_BYTES = 1 << 20
 
 
 class _Frozen(BaseModel):
@@ -79,19 +77,7 @@ WHITE_CARD = CardText(
 
 def read_card(path: Path) -> CardText:
     """Raises `UsageError`, which names the field."""
-    try:
-        with path.open("rb") as file:
-            table = tomllib.loads(file.read(LONGEST_BYTES).decode())
-    except OSError as error:
-        raise UsageError(f"cannot read the card {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"the card {path} is no TOML: {error}") from error
-    try:
-        return CardText.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise UsageError(f"the card {path}: {field}: {first['msg']}", hint="docs/battles.md has a card") from error
+    return read_given_toml(CardText, path, hint="docs/battles.md has a card")
 
 
 def make_card(text: CardText, url: str, *, needs_key: bool = False) -> AgentCard:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from termarena.core.errors import UsageError
+from termarena.core.given_files import read_given_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["GreenConfig", "LimitSettings", "NetworkSettings", "SessionSettings", "TaskChoice", "read_config"]
 
-LONGEST_BYTES = 1 << 20
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -80,16 +78,4 @@ class GreenConfig(_Frozen):
 
 def read_config(path: Path) -> GreenConfig:
     """Raises `UsageError`, which names the field."""
-    try:
-        with path.open("rb") as file:
-            table = tomllib.loads(file.read(LONGEST_BYTES).decode())
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no TOML: {error}") from error
-    try:
-        return GreenConfig.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: {field}: {first['msg']}", hint="docs/battles.md has every field") from error
+    return read_given_toml(GreenConfig, path, hint="docs/battles.md has every field")

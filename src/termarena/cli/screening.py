@@ -22,26 +22,12 @@ _KNOWN_NAMES = ("instruction.md", "task.yaml", "solve.sh", "solution.sh", "solut
 
 def read_rules(path: Path | None) -> ScreenRules:
     """The thresholds in a file; raises `UsageError` for one that cannot be used."""
-    import tomllib
-
-    from pydantic import ValidationError
-
-    from termarena.core.errors import UsageError
+    from termarena.core.given_files import read_given_toml
     from termarena.forge.screening import ScreenRules
 
     if path is None:
         return ScreenRules()
-    try:
-        return ScreenRules.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        names = ", ".join(ScreenRules.model_fields)
-        raise UsageError(f"{path}: {field}: {first['msg']}", hint=f"there is: {names}") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is no TOML: {error}") from error
+    return read_given_toml(ScreenRules, path, hint=f"there is: {', '.join(ScreenRules.model_fields)}")
 
 
 def known_tasks(folders: Sequence[Path]) -> Known | None:

@@ -1,7 +1,8 @@
-"""JSON files that a user names on the command line: bounded before they are read, refused in the user's words."""
+"""JSON and TOML files that a user names or has written: bounded before they are read, refused in the user's words."""
 
 from __future__ import annotations
 
+import tomllib
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,24 +12,45 @@ from termarena.core.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["read_given"]
+__all__ = ["read_given", "read_given_toml"]
 
 Held = TypeVar("Held", bound=BaseModel)
 
 
 def read_given(model: type[Held], path: Path, *, largest_bytes: int, hint: str) -> Held:
-    """What a file holds, as an object of this class.
+    """What a file of JSON holds, as an object of this class.
 
     Raises UsageError for a file that is too large or cannot be read, and with `hint` for the first field that does not
     fit.
     """
     try:
-        if path.stat().st_size > largest_bytes:
-            raise UsageError(f"{path} is larger than {largest_bytes} bytes")
-        return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(_content(path, largest_bytes))
+    except ValidationError as error:
+        raise _unfit(path, error, hint) from error
+
+
+def read_given_toml(model: type[Held], path: Path, *, hint: str, largest_bytes: int = 1 << 20) -> Held:
+    """The same for a file of TOML."""
+    content = _content(path, largest_bytes)
+    try:
+        return model.model_validate(tomllib.loads(content.decode()))
+    except ValidationError as error:
+        raise _unfit(path, error, hint) from error
+    except ValueError as error:  # of the text or of its encoding
+        raise UsageError(f"{path} is no TOML: {error}", hint=hint) from error
+
+
+def _content(path: Path, largest_bytes: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(largest_bytes + 1)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: {where}: {first['msg']}", hint=hint) from error
+    if len(content) > largest_bytes:
+        raise UsageError(f"{path} is larger than {largest_bytes} bytes")
+    return content
+
+
+def _unfit(path: Path, error: ValidationError, hint: str) -> UsageError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return UsageError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}", hint=hint)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
-
-from termarena.core.errors import UsageError
+from termarena.core.given_files import read_given_toml
 from termarena.core.records import write_atomically
 from termarena.forge.making import MakingConfig
 
@@ -50,11 +47,4 @@ def settings_of(folder: Path) -> MakingConfig:
     path = folder / SETTINGS
     if not path.exists():
         return MakingConfig()
-    try:
-        return MakingConfig.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}", hint="mend it, or remove it and run forge init") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        problem = f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise UsageError(problem, hint="remove the file and run forge init to see what there is") from error
+    return read_given_toml(MakingConfig, path, hint="mend it, or remove it and run forge init to see what there is")
