@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.forge.effects import Effect, bare_words
 from termarena.forge.steps import Role, files_of
+from termarena.shell.effects import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ class InputFile:
 def commands_of(steps: Iterable[Step]) -> tuple[str, ...]:
     """The programs that the solution and its inputs call by name, and Python, which the tests are written in."""
     kept = [step for step in steps if step.role in (Role.SOLVE, Role.ANSWER, Role.INPUT)]
-    words = [bare_words(simple) for step in kept for simple in step.line.simples]
+    words = [simple.bare for step in kept for simple in step.line.simples]
     named = {one[0] for one in words if one and "/" not in one[0]}
     defined = {name for step in kept for name in step.line.functions}
     found = {name for name in named if _PROGRAM.fullmatch(name) and name not in _BUILTINS | defined}
@@ -60,7 +60,7 @@ def installed_by(steps: Iterable[Step]) -> Installed:
     """What `apt-get install` and `pip install` of a session brought."""
     debian: set[str] = set()
     python: set[str] = set()
-    calls = [bare_words(simple) for step in steps if step.effect is Effect.REACHES for simple in step.line.simples]
+    calls = [simple.bare for step in steps if step.effect is Effect.REACHES for simple in step.line.simples]
     for words in calls:
         names = [word for word in words[2:] if _PROGRAM.fullmatch(word.partition("==")[0])]
         if words[:1] and words[0] in ("apt", "apt-get", "aptitude") and "install" in words:

@@ -10,15 +10,15 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
-from termarena.forge.effects import EDITORS, INSTALLERS, Effect, bare_words, effect_of
-from termarena.forge.shell import parse_line
+from termarena.shell.effects import EDITORS, INSTALLERS, Effect, effect_of
+from termarena.shell.lines import parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from termarena.forge.places import Places
-    from termarena.forge.shell import Line
     from termarena.forge.transcript import Command
+    from termarena.shell.lines import Line
 
 __all__ = ["NOT_STARTED", "Role", "Step", "capture_answers", "promote_inputs", "resolve", "steps_of"]
 
@@ -196,7 +196,7 @@ def _folder_after(line: Line, cwd: str) -> str:
 
 
 def _names(line: Line) -> list[str]:
-    return [words[0].rpartition("/")[2] for words in map(bare_words, line.simples) if words]
+    return [words[0].rpartition("/")[2] for words in (simple.bare for simple in line.simples) if words]
 
 
 def _first(line: Line) -> str:
