@@ -63,6 +63,8 @@ def test_deep_nesting_does_not_exhaust_the_stack() -> None:
         ("curl https://example.com", Effect.REACHES),
         ("pip install requests", Effect.REACHES),
         ("pip --version", Effect.READS),
+        ("python3 -m pip install requests", Effect.REACHES),
+        ("python3 -m json.tool f", Effect.CHANGES),
         ("sudo -u root chown bob f", Effect.CHANGES),
         ("sudo ls", Effect.READS),
         ("cd /tmp && ls", Effect.SHELL),

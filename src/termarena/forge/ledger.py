@@ -204,7 +204,7 @@ def code_digest() -> str:
 
 def _sources() -> Iterator[Path]:
     rooms = Path(str(files("termarena")))
-    return (path for room in ("forge", "shell") for path in (rooms / room).rglob("*") if path.suffix in (".py", ".tsv"))
+    return (path for room in ("forge", "shell") for path in (rooms / room).rglob("*") if path.suffix in (".py", ".gz"))
 
 
 def key_of(transcript: Transcript, config: BaseModel) -> str:

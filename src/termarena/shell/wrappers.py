@@ -59,12 +59,17 @@ def unwrapped(words: Sequence[str], *, through_xargs: bool = False) -> Bare:
     while rest:
         name = rest[0].rpartition("/")[2]
         wrapper = _XARGS if through_xargs and name == "xargs" else _WRAPPERS.get(name)
-        inner = _behind(rest[1:], wrapper) if wrapper is not None else ()
+        inner = _behind(rest[1:], wrapper) if wrapper is not None else _module(name, rest)
         if not inner:
             break
         wrappers.append(name)
         rest = inner
     return Bare(rest, tuple(wrappers))
+
+
+def _module(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """`python3 -m pip` is pip, and only that: other modules are what an interpreter runs."""
+    return words[2:] if re.fullmatch(r"python[\d.]*", name) and words[1:3] == ("-m", "pip") else ()
 
 
 def _behind(words: tuple[str, ...], wrapper: _Wrapper) -> tuple[str, ...]:
