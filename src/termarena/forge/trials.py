@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 from pydantic import BaseModel, ConfigDict
 
 from termarena.core.errors import RecordingRefused
+from termarena.forge.bench import SERVES
 from termarena.forge.facts import leaves_the_same, state_of
 from termarena.proof.constants import evenly
 from termarena.proof.mutants import mutants_of
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from termarena.forge.draft import Draft
     from termarena.forge.facts import Fact
     from termarena.grading import Verdict
-    from termarena.sandbox.staging import StartState
-    from termarena.tasks.model import Task
 
 __all__ = ["Proof", "Trial", "prove"]
 
@@ -30,7 +29,17 @@ GATE: Final = "prove"
 ORACLE_RUNS: Final = 3
 MOST_PARTIALS: Final = 48
 _FILES: Final = frozenset(
-    {"text", "json_value", "csv_rows", "ini_sections", "digest", "compressed_text", "archive_members"}
+    {
+        "text",
+        "json_value",
+        "csv_rows",
+        "ini_sections",
+        "digest",
+        "compressed_text",
+        "archive_members",
+        "yaml_value",
+        "cron_jobs",
+    }
 )
 
 
@@ -77,8 +86,11 @@ async def prove(bench: Bench, folder: Path, draft: Draft, facts: Sequence[Fact],
     """
     task, state = await bench.start_state(folder)
 
+    is_live = any(fact.probe == SERVES for fact in facts)
+
     async def graded(script: str | None, name: str) -> Graded:
-        return await _graded(bench, (task, state), script, logs / name)
+        await asyncio.to_thread((logs / name).mkdir, parents=True)
+        return _with_verdict(await bench.grade((task, state), script, logs / name, is_live=is_live))
 
     whole = [await graded(draft.solution, f"whole-{n}") for n in range(ORACLE_RUNS)]
     trials = [_all_passing(one.verdict) for one in whole]
@@ -89,9 +101,7 @@ async def prove(bench: Bench, folder: Path, draft: Draft, facts: Sequence[Fact],
     return Proof(trials=tuple(trials))
 
 
-async def _graded(bench: Bench, on: tuple[Task, StartState], script: str | None, logs: Path) -> Graded:
-    await asyncio.to_thread(logs.mkdir, parents=True)
-    found = await bench.grade(*on, script, logs)
+def _with_verdict(found: Graded) -> Graded:
     if found.verdict.reward is None:
         said = found.verdict.fault.message if found.verdict.fault else "no reward"
         raise RecordingRefused(GATE, f"the tests gave no verdict: {said}")
