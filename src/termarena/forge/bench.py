@@ -143,6 +143,7 @@ class Bench:
             stdin=json.dumps(questions).encode(),
             timeout_s=OBSERVE_TIMEOUT_S,
             cwd="/",
+            env={"LD_PRELOAD": ""},  # under faketime 0.9.10, Python 3.11's sleep fails with EINVAL
             max_output_bytes=OBSERVED_BYTES,
         )
         try:

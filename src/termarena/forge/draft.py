@@ -51,6 +51,8 @@ class Draft:
     cols: int = 80
     rows: int = 24
     base_image: str = BASE_IMAGE
+    is_on_image: bool = False
+    """Whether it takes programs that this machine does not have, so that its image is built instead."""
 
     @property
     def workdir(self) -> str:

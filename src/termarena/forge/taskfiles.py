@@ -79,7 +79,7 @@ def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
             "recorded_at": draft.recorded_at or "unknown",
             "license": "unknown: ask whoever made the recording",
             "repositories": [_origin(one) for one in draft.repositories],
-            "termarena": {"requires": list(draft.requires), "setup": "setup.sh"},
+            **({} if draft.is_on_image else {"termarena": {"requires": list(draft.requires), "setup": "setup.sh"}}),
         },
         "agent": {"timeout_sec": float(min(3600, max(300, round(60 * took_s))))},
         "verifier": {"timeout_sec": 120.0},

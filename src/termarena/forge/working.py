@@ -76,9 +76,10 @@ async def _one(
                 transcript, place.bench, Path(workspace), order.config, place.ledger.folder / "repositories"
             )
             folder, found = None, evidence(making)
+            state: State = "admitted"
             try:
                 folder = await making.make(order.out.absolute())
-                state, why = _ADMITTED
+                why = ("prove", making.proof.told if making.proof else "")
             except RecordingRefused as refused:
                 state, why = "refused", (refused.gate, refused.reason)
             except Exception as error:  # noqa: BLE001 - the border of one recording: no other one is to suffer from it
@@ -96,9 +97,6 @@ async def _one(
         )
         place.ledger.write(outcome)
     on_outcome(outcome, False)  # noqa: FBT003 - as above
-
-
-_ADMITTED: Final[tuple[State, tuple[str, str]]] = ("admitted", ("prove", "all three trials hold"))
 
 
 def _outcome(transcript: Transcript, order: Order, state: State, why: tuple[str, str]) -> Outcome:
