@@ -37,6 +37,7 @@ ls ll la cat pwd echo head tail tree date whoami id which type file stat printf 
 hostname uname ps df du history bat
 """
 _SHOWS: Final = frozenset(_SHOWING.split())
+_CONTAINERS: Final = frozenset({"docker", "podman", "kubectl"})
 _GATHERERS: Final = frozenset({"make", "git", "tar", "zip", "find", "cp", "rsync", "python3", "python", "gcc", "cmake"})
 
 
@@ -180,7 +181,8 @@ def _reaching(step: Step) -> Step:
         return step.cast_as(Role.DROPPED, "installs: part of the environment")
     if step.line.is_plain and clone_of(step.line.simples[0].words, step.cwd):
         return step.cast_as(Role.FETCHED, "brings a repository: part of the environment")
-    raise RecordingRefused(GATE, f"`{_shown(step.text)}` needs a network beyond the machine")
+    needed = "a container engine" if _CONTAINERS & set(_names(step.line)) else "a network beyond the machine"
+    raise RecordingRefused(GATE, f"`{_shown(step.text)}` needs {needed}")
 
 
 def _corrected(steps: list[Step]) -> Iterable[Step]:
