@@ -69,6 +69,7 @@ def _run(tasks: Path, driver: str) -> dict[str, int]:
     return solved
 
 
+@pytest.mark.timeout(600)
 def test_made_tasks_build_and_are_solved_in_containers(tasks: Path) -> None:
     assert _run(tasks, "docker") == {"oracle": 2, "nop": 0}
 

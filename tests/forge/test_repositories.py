@@ -18,6 +18,7 @@ from termarena.forge.making import Making, MakingConfig
 from termarena.forge.manifests import Needs, needs_of
 from termarena.forge.repositories import Clone, RepositoryRules, clone_of, fetch_repository
 from termarena.forge.screening import ScreenRules
+from termarena.forge.taskfiles import write_environment
 from termarena.forge.transcript import Facts
 from termarena.sandbox.drivers import open_driver
 
@@ -141,21 +142,22 @@ SHORT = ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
 
 
 @pytest.mark.needs("user-namespaces")
-async def test_a_session_on_a_repository_becomes_a_task(served: Path, tmp_path: Path) -> None:
+async def test_a_session_begins_on_its_repository(served: Path, tmp_path: Path) -> None:
     rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"})
     driver = open_driver("namespace", home=tmp_path / "home")
     try:
         async with Bench(driver) as bench:
             with pytest.raises(RecordingRefused, match=r"\[repositories\] in forge.toml"):
                 await Making(SESSION, bench, tmp_path / "no", MakingConfig(screen=SHORT)).make(tmp_path / "out")
-            config = MakingConfig(screen=SHORT, repositories=rules)
-            folder = await Making(SESSION, bench, tmp_path / "yes", config).make(tmp_path / "out")
+            making = Making(SESSION, bench, tmp_path / "yes", MakingConfig(screen=SHORT, repositories=rules))
+            facts = await making.test()
     finally:
         await driver.aclose()
-    assert "There you find `/app/tool`" in (folder / "instruction.md").read_text()
+    assert {(fact.probe, fact.path): fact.value for fact in facts}["text", "/app/words.txt"] == "1\n"
+    draft, folder = making.draft, tmp_path / "task"
+    assert draft is not None
+    write_environment(draft, folder)
     assert f'url = "{URL}"' in (folder / "task.toml").read_text()
-    assert "git" not in (folder / "solution" / "solve.sh").read_text()
-    assert (
-        "pip3 install --no-cache-dir --break-system-packages requests==2.25.1"
-        in (folder / "environment" / "Dockerfile").read_text()
-    )
+    assert "git" not in draft.solution
+    recipe = (folder / "environment" / "Dockerfile").read_text()
+    assert "pip3 install --no-cache-dir --break-system-packages requests==2.25.1" in recipe

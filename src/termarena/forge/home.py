@@ -16,7 +16,7 @@ __all__ = ["SETTINGS", "TASKS", "init", "settings_of"]
 SETTINGS: Final = "forge.toml"
 TASKS: Final = "tasks"
 _TEXT: Final = """\
-# Where the gates of this forge stand; each is from 0 to 1.
+# Where the gates of this forge stand, and what it may use. Thresholds are from 0 to 1.
 
 # A replay that is less like its recording than this is refused.
 least_fidelity = {least_fidelity}

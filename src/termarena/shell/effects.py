@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from termarena.shell.lines import is_file
+from termarena.shell.words import words as _names
 from termarena.shell.wrappers import unwrapped
 
 if TYPE_CHECKING:
@@ -30,10 +31,6 @@ class Effect(StrEnum):
     CHANGES = "changes"  # may change files or start something
     TALKS = "talks"  # wants a person: an editor, a pager, a login
     REACHES = "reaches"  # needs a network beyond this machine
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 _NOTHING: Final = _names("clear exit logout reset history fc bind true : asciinema termarena fg bg jobs disown")

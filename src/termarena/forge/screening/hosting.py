@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from termarena.forge.screening.words import words
+from termarena.shell.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

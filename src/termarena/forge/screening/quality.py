@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from termarena.forge.screening.findings import Quality
-from termarena.forge.screening.words import words
 from termarena.shell.effects import changes_state
+from termarena.shell.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

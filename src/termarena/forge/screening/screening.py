@@ -13,9 +13,9 @@ from termarena.forge.screening.privacy import SECRET, find_private
 from termarena.forge.screening.quality import quality_of
 from termarena.forge.screening.redaction import Redactor
 from termarena.forge.screening.rules import ScreenRules
-from termarena.forge.screening.words import words
 from termarena.shell.calls import ShellReader
 from termarena.shell.effects import changes_state, is_pager
+from termarena.shell.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
