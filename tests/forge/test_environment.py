@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from support.sessions import command, session
 from termarena.forge.draft import synthesize
 from termarena.forge.installs import installed_by
+from termarena.forge.packages import packages_for
 from termarena.forge.taskfiles import write_environment
 from termarena.forge.transcript import Facts
 from termarena.tasks import load_task
@@ -67,6 +68,21 @@ def test_programs_are_those_of_the_kept_steps() -> None:
         session("Programs", command("tree", "."), "sort a | uniq > b", "greet() { echo hi; }", "greet > c")
     )
     assert draft.requires == ("bash", "python3", "sort", "uniq")
+
+
+def test_programs_of_recipes_and_scripts_count_too() -> None:
+    draft = synthesize(
+        session(
+            "Build",
+            "printf 'all: hello.o\\n\\t$(CC) -o hello hello.o\\n\\tstrip hello\\n' > Makefile",
+            "cat > run.sh <<'END'\n#!/bin/sh\nsqlite3 a.db 'select 1' | no-such-program\nEND",
+            command("cat hello.c", "int main(void) { return 0; }\n"),
+            "make",
+            "sh run.sh > out.txt",
+        )
+    )
+    assert draft.requires == ("bash", "cat", "make", "python3", "sh")
+    assert packages_for(draft.called) == ("binutils", "gcc", "libc6-dev", "make", "python3", "sqlite3")
 
 
 def test_files_are_given_only_where_all_of_them_was_seen_and_nothing_made_them() -> None:

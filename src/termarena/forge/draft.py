@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
-from termarena.forge.environment import commands_of, inputs_shown
+from termarena.forge.environment import commands_of, commands_within, inputs_shown
 from termarena.forge.places import places_of
 from termarena.forge.repositories import clone_of
 from termarena.forge.script import inputs_script, solution_script
@@ -85,6 +85,12 @@ class Draft:
     def requires(self) -> tuple[str, ...]:
         """The programs that solution, inputs and tests take."""
         return commands_of(self.steps)
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Those, and the programs that its scripts and recipes of make seem to call."""
+        inner = commands_within(self.steps, self.inputs, by_make="make" in self.requires)
+        return tuple(sorted({*self.requires, *inner}))
 
 
 def synthesize(transcript: Transcript) -> Draft:

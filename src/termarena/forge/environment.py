@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from termarena.forge.showing import InputFile, shown_by
 from termarena.forge.steps import Role, files_of
 from termarena.shell.effects import Effect
+from termarena.shell.lines import parse_line
 from termarena.shell.wrappers import unwrapped
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from termarena.forge.steps import Step
 
-__all__ = ["commands_of", "inputs_shown"]
+__all__ = ["commands_of", "commands_within", "inputs_shown"]
 
 _BUILTINS: Final = frozenset(
     """
@@ -25,18 +26,40 @@ _BUILTINS: Final = frozenset(
     exec mapfile readarray getopts ulimit pwd dirs history help bg fg disown
     """.split()  # noqa: SIM905 - a table that people read
 )
+MOST_LINES: Final = 2000
+_SCRIPT: Final = re.compile(r"#!/\S*(?:/env )?(?:ba|da)?sh\b(.*?)(?:\n(?:END|EOF)\b|\Z)", re.DOTALL)
+_COMPILERS: Final = {"CC": "cc", "CXX": "c++"}
+_COMPILER: Final = re.compile(r"\$[({](CC|CXX)[)}]")
+_COMPILED: Final = {"c": "cc", "cpp": "c++", "cc": "c++"}
 _PROGRAM: Final = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 
 
 def commands_of(steps: Iterable[Step]) -> tuple[str, ...]:
     """The programs that the solution and its inputs call by name, and Python, which the tests are written in."""
-    kept = [step for step in steps if step.role in (Role.SOLVE, Role.ANSWER, Role.INPUT, Role.FETCHED)]
+    kept = _kept(steps)
     words = [unwrapped(simple.words, through_xargs=True).words for step in kept for simple in step.line.simples]
     named = {one[0] for one in words if one and "/" not in one[0]}
     defined = {name for step in kept for name in step.line.functions}
     found = {name for name in named if _PROGRAM.fullmatch(name) and name not in _BUILTINS | defined}
     fetches = {"git"} if any(step.role is Role.FETCHED for step in kept) else set()
     return tuple(sorted(found | fetches | {"bash", "python3"}))
+
+
+def _kept(steps: Iterable[Step]) -> list[Step]:
+    return [step for step in steps if step.role in (Role.SOLVE, Role.ANSWER, Role.INPUT, Role.FETCHED)]
+
+
+def commands_within(steps: Iterable[Step], inputs: Iterable[InputFile], *, by_make: bool) -> set[str]:
+    """Programs that scripts and recipes of make seem to call which the session wrote or showed: for an image, more is
+    harmless. make compiles C and C++ without being told how."""
+    texts = "\n".join([*(step.text for step in _kept(steps)), *(given.content for given in inputs)])
+    plain = texts.replace("\\n", "\n").replace("\\t", "\t")
+    lines = [line.strip() for script in _SCRIPT.findall(plain) for line in script.splitlines()]
+    if by_make:
+        lines += [line.strip().lstrip("@-") for line in plain.splitlines() if line.startswith("\t")]
+    parsed = [parse_line(_COMPILER.sub(lambda found: _COMPILERS[found[1]], line)) for line in lines[:MOST_LINES]]
+    named = {simple.bare[0] for line in parsed if line.is_sound for simple in line.simples if simple.bare}
+    return named | {name for suffix, name in _COMPILED.items() if by_make and re.search(rf"\w\.{suffix}\b", plain)}
 
 
 def inputs_shown(steps: Sequence[Step]) -> tuple[InputFile, ...]:

@@ -18,7 +18,7 @@ login mawk mount passwd perl-base sed sysvinit-utils tar util-linux
 """
 ESSENTIAL: Final = frozenset(_ESSENTIAL.split())
 """What every Debian image has."""
-_COMPANIONS: Final = {"gcc": "libc6-dev"}
+_COMPANIONS: Final = {"gcc": "libc6-dev", "clang": "libc6-dev", "cmake": "make"}
 """What a package only recommends, and its commands cannot do without."""
 
 

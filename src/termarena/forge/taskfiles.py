@@ -128,7 +128,7 @@ def _debian(draft: Draft) -> list[str]:
     pip = ("python3-pip",) if installed.python else ()
     npm = ("npm",) if installed.node or installed.node_here else ()
     asked = [name for one in draft.repositories for name in one.needs.debian]
-    return sorted({*packages_for(draft.requires), *installed.debian, *pip, *npm, *asked})
+    return sorted({*packages_for(draft.called), *installed.debian, *pip, *npm, *asked})
 
 
 def _language_packages(draft: Draft) -> list[str]:
