@@ -34,6 +34,8 @@ __all__ = [
 TIMEOUT_STATUS = 124
 DEFAULT_OUTPUT_BYTES = 16 << 20
 DEFAULT_READ_BYTES = 256 << 20
+ROOT_NAMES = ("root", "0", "0:0", "root:root")
+"""Whoever they are in a sandbox's own list of users: its root."""
 DEFAULT_TREE_BYTES = 4 << 30
 
 

@@ -15,6 +15,7 @@ from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_READ_BYTES,
     DEFAULT_TREE_BYTES,
+    ROOT_NAMES,
     ExecResult,
     FileChanges,
     ProcessInfo,
@@ -143,7 +144,7 @@ class DockerSandbox:
     async def identity(self, user: str | None) -> users.Identity:
         """Who that is in this sandbox; raises `NotFound`."""
         wanted = user or self._spec.user
-        if users.is_root(wanted):
+        if wanted in ROOT_NAMES:
             return users.ROOT
         passwd, group = b"", b""
         with contextlib.suppress(SandboxFileError):

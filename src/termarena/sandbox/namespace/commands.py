@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.core.errors import CapabilityMissing, SandboxBroken
-from termarena.sandbox.contract import ExecResult
+from termarena.sandbox.contract import ROOT_NAMES, ExecResult
 from termarena.sandbox.namespace.answers import exit_status, raise_refusal
 from termarena.sandbox.namespace.channel import ANSWER_TIMEOUT_S
 from termarena.sandbox.namespace.pty import NamespacePty
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from termarena.sandbox.namespace.inside import wire
     from termarena.sandbox.spec import SandboxSpec
 
-__all__ = ["ROOT_NAMES", "Command", "Commands", "Keep", "Rules"]
+__all__ = ["Command", "Commands", "Keep", "Rules"]
 
 GRACE_S: Final = 0.5
 """Between SIGTERM and SIGKILL after a timeout."""
 BACKSTOP_S: Final = 15.0
 """How much later than a timeout inside the host gives a sandbox up."""
-ROOT_NAMES: Final = ("root", "0", "0:0", "root:root")
 
 
 class Rules(NamedTuple):

@@ -10,11 +10,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, Self
 
 from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxStartError
-from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
+from termarena.sandbox.contract import ROOT_NAMES, Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
 from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
-from termarena.sandbox.namespace.commands import ROOT_NAMES
 from termarena.sandbox.namespace.holdings import Holdings
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.imageroots import ImageRoots
