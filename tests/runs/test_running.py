@@ -228,7 +228,7 @@ def test_a_run_needs_a_folder_of_its_own(folder: RunFolder, tasks: tuple[Task, .
 
 async def test_a_run_whose_agent_is_gone_stops_and_can_go_on(folder: RunFolder, tmp_path: Path) -> None:
     tasks = make_tasks(tmp_path / "tasks", 8)
-    gone = {f"task-00{number}": ["gone"] for number in (0, 2, 3, 4)}  # the second in between was there
+    gone: dict[str, list[End]] = {f"task-00{number}": ["gone"] for number in (0, 2, 3, 4)}  # task-001 was there
     options = RunOptions(agent="a2a:http://127.0.0.1:9", concurrency=1)
     with pytest.raises(AgentGone, match="nobody was there for 3 trials in a row") as raised:
         await _run(folder, tasks, FakeRunner(ends=gone), options)
@@ -243,6 +243,6 @@ async def test_a_run_whose_agent_is_gone_stops_and_can_go_on(folder: RunFolder, 
 async def test_a_run_at_its_end_is_finished_though_its_agent_is_gone(
     folder: RunFolder, tasks: tuple[Task, ...]
 ) -> None:
-    runner = FakeRunner(ends={task.id: ["gone"] for task in tasks})
-    end = await _run(folder, tasks, runner, RunOptions(concurrency=1))
+    ends: dict[str, list[End]] = {task.id: ["gone"] for task in tasks}
+    end = await _run(folder, tasks, FakeRunner(ends=ends), RunOptions(concurrency=1))
     assert (end.reason, end.progress.unsolved) == ("finished", 3)
