@@ -70,7 +70,7 @@ def test_a_battle_of_three_processes(tmp_path: Path, home: Path) -> None:
 def test_a_battle_without_a_referee(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["battle", "--green", "http://127.0.0.1:9", "--white", "http://127.0.0.1:9"]
     assert main([*words, "--json"]) == 1
-    assert json.loads(capsys.readouterr().err)["error"]["kind"] == "AgentUnreachable"
+    assert json.loads(capsys.readouterr().err)["error"]["kind"] == "AgentGone"
     assert main(["battle", "--green", "http://169.254.169.254", "--white", "http://127.0.0.1:9"]) == 2
     assert "refused" in capsys.readouterr().err
     assert main(["green", "check", "127.0.0.1:9019"]) == 2
@@ -98,6 +98,19 @@ def test_a_backend_that_is_down_is_told(command: str, capsys: pytest.CaptureFixt
     told = capsys.readouterr().err
     assert "could not fetch http://127.0.0.1:1" in told
     assert "is the backend running?" in told
+
+
+def test_a_run_with_nobody_there_does_not_begin(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERMARENA_HOME", str(home))
+    run = tmp_path / "run"
+    words = ["run", "--agent", "a2a:http://127.0.0.1:9", "--sample", "2", "--driver", "namespace"]
+    assert main([*words, "--out", str(run), "--json"]) == 1
+    told = json.loads(capsys.readouterr().err.splitlines()[-1])["error"]
+    assert (told["kind"], told["address"]) == ("AgentGone", "http://127.0.0.1:9")
+    assert "termarena green check http://127.0.0.1:9" in told["hint"]
+    assert not run.exists()
 
 
 def test_an_address_is_an_address(capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,6 +169,9 @@ def _listen(place: Place) -> socket.socket:
         raise UsageError(
             f"cannot listen at {place.host}:{place.port}: {problem}", hint="give another --port"
         ) from error
+    # What it accepts inherits this. asyncio sets it itself, though not for a socket of an unnamed protocol, as this is:
+    # an answer in two pieces would wait 40 ms for the acknowledgement of the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.settimeout(0)
     return listener
 

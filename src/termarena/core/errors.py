@@ -38,6 +38,7 @@
     │   └── RunNotWritable       a run's folder takes no more: its disk is full, or refuses (also an OSError)
     └── AgentError               the agent misbehaved
         ├── AgentUnreachable     an agent behind a network address does not answer (also an OSError)
+        │   └── AgentGone        nobody is at its address
         └── WorkspaceClosed      it reached for the sandbox when its time was up or its work sealed
 
 A wrong answer is not an error: it is a verdict.
@@ -50,6 +51,7 @@ from typing import ClassVar, Literal
 __all__ = [
     "AddressRefused",
     "AgentError",
+    "AgentGone",
     "AgentUnreachable",
     "BadBundle",
     "BattleRefused",
@@ -474,12 +476,16 @@ class AgentError(TermArenaError):
 class AgentUnreachable(AgentError, OSError):
     """An agent behind a network address does not answer, broke off, or says that it failed; `address` is its own."""
 
-    def __init__(self, address: str, problem: str) -> None:
+    def __init__(self, address: str, problem: str, *, hint: str | None = None) -> None:
         """`problem` says what was seen."""
-        hint = f"look whether it runs: termarena green check {address}"
+        hint = hint or f"look whether it runs: termarena green check {address}"
         super().__init__(f"the agent at {address}: {problem}", hint=hint)
         self.address = address
         self.problem = problem
+
+
+class AgentGone(AgentUnreachable):
+    """Nobody is at an agent's address: no connection was to be had. The next trial would find the same."""
 
 
 class WorkspaceClosed(AgentError):

@@ -12,7 +12,7 @@ from termarena.agents.baseline import baseline_of, is_baseline
 from termarena.agents.custom_tools import read_tools
 from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
-from termarena.agents.registry import AgentOptions, is_installed, resolve_agent, takes_models
+from termarena.agents.registry import AgentOptions, is_installed, probe_agent, resolve_agent, takes_models
 from termarena.core.errors import CapabilityMissing
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
@@ -81,14 +81,15 @@ class Trials:
         return budget_here()
 
     async def probe(self, tasks: Sequence[Task] = ()) -> None:
-        """Look whether the driver's engine and the model's endpoint are there, before anything starts.
+        """Look whether the driver's engine, the model's endpoint and an agent elsewhere are there, before any start.
 
         An installed agent is installed for those of the tasks that lie on this machine's own files. Nothing is asked of
         the model. Raises what `check_driver` raises, `ModelUnavailable` and its kind, what `RunModels.check` raises,
-        and `AgentNotInstalled`.
+        `AgentNotInstalled`, and what `probe_agent` raises.
         """
         if self._baseline is None:
             await asyncio.to_thread(check_driver, self._options.driver)
+            await probe_agent(self._options.agent)
         if self._options.model is None or not takes_models(self._options.agent):
             return
         models = RunModels(limits_of(self._options), spent=self._spent)
