@@ -1,25 +1,23 @@
-"""What a session needs around it: programs and their packages, and the files that were there before it began."""
+"""What a session needs around it: programs, and the files that were there before it began."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.forge.effects import Effect, bare_words
+from termarena.forge.showing import InputFile, shown_by
 from termarena.forge.steps import Role, files_of
+from termarena.shell.effects import Effect
+from termarena.shell.wrappers import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from termarena.forge.steps import Step
 
-__all__ = ["InputFile", "Installed", "commands_of", "inputs_shown", "installed_by"]
+__all__ = ["commands_of", "inputs_shown"]
 
-LONGEST_INPUT: Final = 64 << 10
-HEAD_LINES: Final = 10
-"""What `head` and `tail` show; of a file with fewer lines, all."""
 _BUILTINS: Final = frozenset(
     """
     cd pushd popd export declare typeset local readonly unset alias unalias set shopt umask source . hash trap eval echo
@@ -30,44 +28,15 @@ _BUILTINS: Final = frozenset(
 _PROGRAM: Final = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """A file of the start state, as the recording shows it."""
-
-    path: str
-    content: str
-
-
 def commands_of(steps: Iterable[Step]) -> tuple[str, ...]:
     """The programs that the solution and its inputs call by name, and Python, which the tests are written in."""
-    kept = [step for step in steps if step.role in (Role.SOLVE, Role.ANSWER, Role.INPUT)]
-    words = [bare_words(simple) for step in kept for simple in step.line.simples]
+    kept = [step for step in steps if step.role in (Role.SOLVE, Role.ANSWER, Role.INPUT, Role.FETCHED)]
+    words = [unwrapped(simple.words, through_xargs=True).words for step in kept for simple in step.line.simples]
     named = {one[0] for one in words if one and "/" not in one[0]}
     defined = {name for step in kept for name in step.line.functions}
     found = {name for name in named if _PROGRAM.fullmatch(name) and name not in _BUILTINS | defined}
-    return tuple(sorted(found | {"bash", "python3"}))
-
-
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """Packages that a session installed itself: part of the image, not of the solution."""
-
-    debian: tuple[str, ...] = ()
-    python: tuple[str, ...] = ()
-
-
-def installed_by(steps: Iterable[Step]) -> Installed:
-    """What `apt-get install` and `pip install` of a session brought."""
-    debian: set[str] = set()
-    python: set[str] = set()
-    calls = [bare_words(simple) for step in steps if step.effect is Effect.REACHES for simple in step.line.simples]
-    for words in calls:
-        names = [word for word in words[2:] if _PROGRAM.fullmatch(word.partition("==")[0])]
-        if words[:1] and words[0] in ("apt", "apt-get", "aptitude") and "install" in words:
-            debian.update(name for name in names if name != "install")
-        elif words[:2] in (("pip", "install"), ("pip3", "install")):
-            python.update(names)
-    return Installed(tuple(sorted(debian)), tuple(sorted(python)))
+    fetches = {"git"} if any(step.role is Role.FETCHED for step in kept) else set()
+    return tuple(sorted(found | fetches | {"bash", "python3"}))
 
 
 def inputs_shown(steps: Sequence[Step]) -> tuple[InputFile, ...]:
@@ -76,32 +45,13 @@ def inputs_shown(steps: Sequence[Step]) -> tuple[InputFile, ...]:
     names: set[str] = set()
     found: dict[str, InputFile] = {}
     for step in steps:
-        shown = _shown_file(step)
-        if shown is not None and shown not in made and posixpath.basename(shown) not in names and shown not in found:
-            found[shown] = InputFile(shown, _text_of(step.output))
+        for shown in shown_by(step):
+            if shown.path not in made and posixpath.basename(shown.path) not in names:
+                found.setdefault(shown.path, shown)
         made.update(files_of(step))
         if step.effect is Effect.CHANGES:
             names.update(_mentioned(step))
     return tuple(found.values())
-
-
-def _shown_file(step: Step) -> str | None:
-    """The one file whose whole text a command printed."""
-    if not step.line.is_plain or step.exit_status not in (0, None) or not step.output.strip():
-        return None
-    words = step.line.simples[0].words
-    if len(words) != 2 or words[1].startswith("-"):  # noqa: PLR2004 - the program and one file
-        return None
-    is_whole = words[0] == "cat" or (words[0] in ("head", "tail") and step.output.count("\n") < HEAD_LINES)
-    if not is_whole:
-        return None
-    if "No such file" in step.output or len(step.output) > LONGEST_INPUT:
-        return None
-    return posixpath.normpath(posixpath.join(step.cwd, words[1]))
-
-
-def _text_of(output: str) -> str:
-    return "\n".join(line.rstrip() for line in output.replace("\r\n", "\n").rstrip("\n").split("\n")) + "\n"
 
 
 def _mentioned(step: Step) -> set[str]:

@@ -195,7 +195,7 @@ def _begins(recording: str, name: str) -> bool:
 
 @cache
 def code_digest() -> str:
-    """Of the forge's own files: other code may come to another outcome."""
+    """Of the forge's own files and of what reads shell lines: other code may come to another outcome."""
     total = hashlib.sha256()
     for path in sorted(_sources(), key=str):
         total.update(path.read_bytes())
@@ -203,8 +203,8 @@ def code_digest() -> str:
 
 
 def _sources() -> Iterator[Path]:
-    folder = Path(str(files("termarena.forge")))
-    return (path for path in folder.rglob("*") if path.suffix in (".py", ".tsv"))
+    rooms = Path(str(files("termarena")))
+    return (path for room in ("forge", "shell") for path in (rooms / room).rglob("*") if path.suffix in (".py", ".gz"))
 
 
 def key_of(transcript: Transcript, config: BaseModel) -> str:

@@ -14,9 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
 from termarena.forge.describing import descriptions
-from termarena.forge.draft import synthesize
+from termarena.forge.draft import BASE_IMAGE, synthesize
 from termarena.forge.facts import gather
+from termarena.forge.installs import installed_by
 from termarena.forge.replay import amended, replay
+from termarena.forge.repositories import RepositoryRules, fetch_repository
 from termarena.forge.screening import ScreenRules, screen
 from termarena.forge.script import solution_script
 from termarena.forge.steps import NOT_STARTED, Role, files_of, resolve
@@ -55,6 +57,9 @@ class MakingConfig(BaseModel):
     """A replay that is less like its recording than this is refused."""
     least_mutation_score: float = Field(0.8, ge=0, le=1)
     """Tests that tell fewer partial solutions from the whole one are refused."""
+    base_image: str = BASE_IMAGE
+    """What the Dockerfiles of tasks begin with: Debian 12, from wherever you have it."""
+    repositories: RepositoryRules = RepositoryRules()
     screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
     """What may be made at all. Sessions that only print are wanted here: their results go to files."""
 
@@ -68,6 +73,8 @@ class Making:
     workspace: Path
     """A folder for what is in the making; its maker removes it."""
     config: MakingConfig = field(default_factory=MakingConfig)
+    cache: Path | None = None
+    """Where fetched repositories stay; in the workspace if nowhere."""
     screening: Screening | None = None
     draft: Draft | None = None
     state: StartState | None = None
@@ -94,12 +101,23 @@ class Making:
 
     def synthesize(self) -> Draft:
         """Stage 4: the draft."""
-        self.draft = synthesize(self.screen())
-        return self.draft
+        draft = self.draft = replace(synthesize(self.screen()), base_image=self.config.base_image)
+        if draft.clones and not self.config.repositories.fetch:
+            problem = f"cloning {draft.clones[0].url} needs a network beyond the machine"
+            raise RecordingRefused(
+                "synthesize", f"{problem}; `fetch = true` under [repositories] in forge.toml allows it"
+            )
+        return draft
+
+    def _fetch(self, draft: Draft) -> Draft:
+        cache, rules = self.cache or self.workspace / "repositories", self.config.repositories
+        found = [fetch_repository(clone, draft.recorded_at, rules, cache) for clone in draft.clones]
+        return replace(draft, repositories=tuple(found))
 
     async def reproduce(self) -> Draft:
         """Stage 5: the start state, and the session again on it; what the replay shows mends the draft, a few times."""
         draft = await asyncio.to_thread(self.synthesize)
+        draft = await asyncio.to_thread(self._fetch, draft)
         for attempt in range(REPAIRS):
             state = await _built(self.bench, draft, self.workspace / f"draft-{attempt}")
             again = await replay(state, draft)
@@ -223,8 +241,9 @@ def _dropped(step: Step) -> Step:
 
 
 def _givens(draft: Draft) -> list[str]:
+    cloned = [one.clone.folder for one in draft.repositories]
     made = [path for step in draft.steps if step.role is Role.INPUT for path in files_of(step)]
-    return list(dict.fromkeys([*(given.path for given in draft.inputs), *made]))
+    return list(dict.fromkeys([*cloned, *(given.path for given in draft.inputs), *made]))
 
 
 # Proving.
@@ -245,7 +264,7 @@ def _lineage(making: Making) -> dict[str, Any]:
     """What goes with a task: where it comes from and what was proven; no word of the recording's output."""
     found = evidence(making)
     source = making.draft.source if making.draft else ""
-    kept = {name: found[name] for name in ("fidelity", "mutation_score", "trials")}
+    kept = {name: found[name] for name in ("environment", "fidelity", "mutation_score", "trials")}
     return {"recording": {"source": source, "digest": making.transcript.digest}, **kept}
 
 
@@ -260,11 +279,19 @@ def evidence(making: Making) -> dict[str, Any]:
         "screening": [one.model_dump(mode="json") for one in making.screening.findings] if making.screening else [],
         "task_id": draft.id if draft else None,
         "steps": [_told(step, likenesses.get(step.number)) for step in draft.steps] if draft else [],
+        "environment": _surroundings(draft) if draft else {},
         "fidelity": round(again.fidelity, 4) if again else None,
         "facts": [{"probe": fact.probe, "about": fact.path} for fact in making.facts],
         "mutation_score": round(proof.mutation_score, 4) if proof else None,
         "trials": [trial.model_dump(mode="json") for trial in proof.trials] if proof else [],
     }
+
+
+def _surroundings(draft: Draft) -> dict[str, Any]:
+    """What the image is made of, as far as that is not in its Dockerfile."""
+    fetched = [{"url": one.clone.url, "commit": one.commit} for one in draft.repositories]
+    undated = installed_by(draft.steps, draft.recorded_at).undated
+    return {"recorded_at": draft.recorded_at, "repositories": fetched, "undated": list(undated)}
 
 
 def _told(step: Step, again: Replayed | None) -> dict[str, Any]:

@@ -10,15 +10,16 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
-from termarena.forge.effects import EDITORS, INSTALLERS, Effect, bare_words, effect_of
-from termarena.forge.shell import parse_line
+from termarena.forge.repositories import clone_of
+from termarena.shell.effects import EDITORS, INSTALLERS, Effect, effect_of
+from termarena.shell.lines import parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from termarena.forge.places import Places
-    from termarena.forge.shell import Line
     from termarena.forge.transcript import Command
+    from termarena.shell.lines import Line
 
 __all__ = ["NOT_STARTED", "Role", "Step", "capture_answers", "promote_inputs", "resolve", "steps_of"]
 
@@ -44,6 +45,7 @@ class Role(StrEnum):
     SOLVE = "solve"  # part of the solution
     INPUT = "input"  # makes what the solution works on: part of the environment
     ANSWER = "answer"  # its output is the result, and goes to a file
+    FETCHED = "fetched"  # brings a repository: part of the environment, as it was on that day
     READ = "read"  # only looks: evidence for the replay, nothing else
     DROPPED = "dropped"  # not part of anything; `reason` says why
 
@@ -168,6 +170,8 @@ def _reaching(step: Step) -> Step:
         return step.cast_as(Role.DROPPED, f"failed with status {step.exit_status}")
     if any(name in INSTALLERS for name in _names(step.line)):
         return step.cast_as(Role.DROPPED, "installs: part of the environment")
+    if step.line.is_plain and clone_of(step.line.simples[0].words, step.cwd):
+        return step.cast_as(Role.FETCHED, "brings a repository: part of the environment")
     raise RecordingRefused(GATE, f"`{_shown(step.text)}` needs a network beyond the machine")
 
 
@@ -196,7 +200,7 @@ def _folder_after(line: Line, cwd: str) -> str:
 
 
 def _names(line: Line) -> list[str]:
-    return [words[0].rpartition("/")[2] for words in map(bare_words, line.simples) if words]
+    return [words[0].rpartition("/")[2] for words in (simple.bare for simple in line.simples) if words]
 
 
 def _first(line: Line) -> str:

@@ -72,7 +72,9 @@ async def _one(
     async with place.room:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="termarena-forge-", ignore_cleanup_errors=True) as workspace:
-            making = Making(transcript, place.bench, Path(workspace), order.config)
+            making = Making(
+                transcript, place.bench, Path(workspace), order.config, place.ledger.folder / "repositories"
+            )
             folder, found = None, evidence(making)
             try:
                 folder = await making.make(order.out.absolute())

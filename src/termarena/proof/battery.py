@@ -53,7 +53,7 @@ __all__ = ["BATTERY", "BatteryOptions", "prove_task", "solution_digest"]
 BATTERY: Final = 1
 """Goes up when a trial of the same name is no longer the same trial: evidence of another version is not used."""
 
-DECIDING: Final = ("agents", "grading", "proof", "runs", "sandbox")
+DECIDING: Final = ("agents", "grading", "proof", "runs", "sandbox", "shell")
 """Rooms of which a change can change what a trial comes to."""
 
 

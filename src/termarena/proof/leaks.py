@@ -8,8 +8,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from termarena.proof.evidence import Evidence, Frozen
-from termarena.proof.shell import Script
 from termarena.proof.spoiled import asked_for
+from termarena.shell.statements import Script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.proof.constants import evenly, numbers_in, with_number
-from termarena.proof.shell import Script
+from termarena.shell.statements import Script
 from termarena.tasks.files import FileTree, TreeFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from termarena.proof.shell import Span, Statement
+    from termarena.shell.statements import Span, Statement
     from termarena.tasks.model import Solution
 
 __all__ = ["Mutant", "Operator", "SolutionMutant", "mutants_of", "mutants_of_solution", "with_file"]

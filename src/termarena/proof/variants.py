@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.proof.shell import Script
+from termarena.shell.statements import Script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from termarena.proof.shell import Statement
+    from termarena.shell.statements import Statement
 
 __all__ = ["Variant", "variants_of"]
 

@@ -12,8 +12,8 @@ from termarena.forge.screening.words import words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from termarena.forge.screening.shell import Call
     from termarena.forge.transcript import Transcript
+    from termarena.shell.calls import Call
 
 __all__ = ["Need", "needs_of_call", "needs_of_machine"]
 

@@ -9,12 +9,16 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from termarena.shell.lines import is_file
+from termarena.shell.wrappers import unwrapped
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from termarena.forge.shell import Line, Simple
+    from termarena.shell.calls import Call
+    from termarena.shell.lines import Line
 
-__all__ = ["EDITORS", "INSTALLERS", "Effect", "bare_words", "effect_of"]
+__all__ = ["EDITORS", "INSTALLERS", "Effect", "changes_state", "effect_of", "is_pager"]
 
 
 class Effect(StrEnum):
@@ -35,11 +39,13 @@ def _names(text: str) -> frozenset[str]:
 _NOTHING: Final = _names("clear exit logout reset history fc bind true : asciinema termarena fg bg jobs disown")
 _READS: Final = _names("""
     ls ll la dir vdir cat pwd head tail grep egrep fgrep rg ag wc file stat du df ps whoami id date uname which type
-    whereis echo printf tree diff cmp comm sort uniq cut tr nl od xxd hexdump strings md5sum sha1sum sha256sum sha512sum
-    b2sum cksum sum basename dirname realpath readlink env printenv jq yq test [ [[ seq expr bc factor getent groups
-    hostname uptime free lscpu lsblk man info apropos whatis help tac rev fold fmt paste join column expand unexpand
-    numfmt tput locale nproc arch users who w last lsof ss netstat ip bat zcat bzcat xzcat zgrep look cal sleep wait yes
-    base64 base32 command compgen ldd nm objdump readelf size dpkg-query rpm tty false let times ulimit iconv xmllint
+    whereis echo printf tree diff cmp comm uniq cut tr nl od xxd hexdump strings md5sum sha1sum sha256sum sha512sum
+    b2sum cksum sum basename dirname realpath readlink env printenv jq test [ [[ seq expr bc factor getent groups
+    hostname uptime free lscpu lsblk lsusb lspci man info apropos whatis help tac rev fold fmt paste join column expand
+    unexpand numfmt tput stty locale nproc arch users who w last finger lsof ss netstat ip ifconfig bat batcat exa eza
+    zcat bzcat xzcat zgrep zless look cal sleep wait yes base64 base32 command compgen ldd nm objdump readelf size
+    dpkg-query rpm tty false let times ulimit iconv xmllint xargs dmesg journalctl neofetch screenfetch figlet cowsay
+    lolcat
 """)
 _SHELL: Final = _names("""
     cd pushd popd export declare typeset local readonly unset alias unalias set shopt umask source . hash trap eval
@@ -51,8 +57,12 @@ _TALKS: Final = _names("""
 EDITORS: Final = _names("vi vim nvim nano emacs pico micro helix hx joe mcedit visudo")
 _REACHES: Final = _names("wget rsync scp ping traceroute dig nslookup host whois docker podman kubectl")
 INSTALLERS: Final = _names("apt apt-get aptitude yum dnf pacman apk brew snap pip pip3 npm yarn pnpm gem cargo go")
+_PAGERS: Final = _names("less more most man info bat batcat git systemctl journalctl top htop watch help pydoc zless")
+_LEAVES_NOTHING: Final = _names("""
+    less more most top htop btop atop watch fzf tig ncdu ping traceroute dig nslookup host whois
+""")
+"""Programs that want a person or a network, and still only look."""
 _FETCHING: Final = _names("install add update upgrade download get fetch ci i")
-_PREFIXES: Final = _names("sudo doas time nohup nice ionice stdbuf env command builtin exec timeout setsid")
 _GIT_READS: Final = _names("""
     status log diff show blame shortlog describe rev-parse ls-files ls-tree cat-file grep reflog whatchanged help
     version rev-list show-ref name-rev count-objects fsck check-ignore ls-remote var merge-base cherry for-each-ref
@@ -67,7 +77,7 @@ _ORDER: Final = (Effect.NOTHING, Effect.READS, Effect.SHELL, Effect.CHANGES, Eff
 
 def effect_of(line: Line) -> Effect:
     """The strongest effect of its parts; a redirection to a file is a change, whoever is redirected."""
-    found = [_effect(bare_words(simple)) for simple in line.simples] or [Effect.NOTHING]
+    found = [_effect(_program(simple.words)) for simple in line.simples] or [Effect.NOTHING]
     if line.functions:
         found.append(Effect.SHELL)
     if line.written or line.in_background or not line.is_sound:
@@ -75,33 +85,37 @@ def effect_of(line: Line) -> Effect:
     return max(found, key=_ORDER.index)
 
 
-def bare_words(simple: Simple) -> tuple[str, ...]:
-    """The words without what only says how to run them: `sudo -E make` is `make`."""
-    words = simple.words
-    while words and words[0] in _PREFIXES:
-        rest = words[1:]
-        while rest and (rest[0].startswith("-") or "=" in rest[0]):
-            rest = rest[2:] if words[0] in ("sudo", "doas") and rest[0] in ("-u", "-g") else rest[1:]
-        if words[0] == "timeout" and rest:
-            rest = rest[1:]
-        if not rest:
-            break
-        words = rest
-    return words
+def changes_state(call: Call) -> bool:
+    """Whether the call leaves something behind: a file, a repository, a package, a service."""
+    if any(map(is_file, call.writes)):
+        return True
+    effect = _effect(call.words) if call.program else Effect.NOTHING
+    leaves = effect in (Effect.TALKS, Effect.REACHES) and call.program not in _LEAVES_NOTHING
+    return effect is Effect.CHANGES or leaves
+
+
+def is_pager(call: Call) -> bool:
+    """Whether the program takes the screen only to show something; git also does so to let a message be written."""
+    return call.program in _PAGERS and (call.program != "git" or not changes_state(call))
+
+
+def _program(words: tuple[str, ...]) -> tuple[str, ...]:
+    return unwrapped(words, through_xargs=True).words
 
 
 def _effect(words: tuple[str, ...]) -> Effect:
     if not words:
         return Effect.SHELL
     name, rest = words[0].rpartition("/")[2], words[1:]
+    asks = rest[:1] == ("-V",) or not {"--help", "--version"}.isdisjoint(rest if name not in _REACHES else rest[:1])
+    if asks and name not in _NOTHING:
+        return Effect.READS
     special = _SPECIAL.get(name)
     if special is not None:
         return special(rest)
     for names, effect in _TABLE:
         if name in names:
             return effect
-    if rest and rest[0] in ("--version", "-V", "--help"):
-        return Effect.READS
     if name in INSTALLERS and _FETCHING & set(rest):
         return Effect.REACHES
     return Effect.CHANGES
@@ -134,7 +148,17 @@ def _only_lists(name: str, words: list[str], rest: tuple[str, ...]) -> bool:
     return not words and not any(word in rest for word in ("-d", "-D", "-m", "-M"))
 
 
-def _sed(rest: tuple[str, ...]) -> Effect:
+def _sort(rest: tuple[str, ...]) -> Effect:
+    writes = any(re.match(r"-[a-zA-Z]*o|--output", word) for word in rest)
+    return Effect.CHANGES if writes else Effect.READS
+
+
+def _systemctl(rest: tuple[str, ...]) -> Effect:
+    asked = next((word for word in rest if not word.startswith("-")), "list-units")
+    return Effect.READS if asked in ("status", "show", "cat") or asked.startswith(("list-", "is-")) else Effect.CHANGES
+
+
+def _in_place(rest: tuple[str, ...]) -> Effect:
     in_place = any(word.startswith("--in-place") or re.match(r"-[a-zA-Z]*i", word) for word in rest)
     return Effect.CHANGES if in_place else Effect.READS
 
@@ -177,7 +201,10 @@ def _lists_if(*flags: str) -> Callable[[tuple[str, ...]], Effect]:
 
 _SPECIAL: Final[Mapping[str, Callable[[tuple[str, ...]], Effect]]] = {
     "git": _git,
-    "sed": _sed,
+    "sed": _in_place,
+    "yq": _in_place,
+    "sort": _sort,
+    "systemctl": _systemctl,
     "awk": _awk,
     "gawk": _awk,
     "mawk": _awk,
@@ -193,6 +220,5 @@ _SPECIAL: Final[Mapping[str, Callable[[tuple[str, ...]], Effect]]] = {
     "crontab": _lists_if("-l"),
     "openssl": _lists_if("version"),
     "dpkg": _lists_if("-l", "-L", "-S", "-s"),
-    "xargs": _lists_if("grep", "ls", "wc", "cat", "echo", "head", "basename"),
     "tee": lambda rest: Effect.CHANGES if any(not word.startswith("-") for word in rest) else Effect.READS,
 }

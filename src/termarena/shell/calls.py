@@ -9,34 +9,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import MissingExtra
+from termarena.shell.tree import parse, text_of
+from termarena.shell.wrappers import unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
-__all__ = ["SHELLS", "UNKNOWN", "Call", "Script", "ShellReader"]
+__all__ = ["SHELLS", "UNKNOWN", "Call", "Called", "ShellReader"]
 
 UNKNOWN: Final = "…"
 """Stands in a word for what only running the command would tell."""
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "ash"})
 DEEPEST: Final = 4
 LONGEST_COMMAND: Final = 100_000
-_WRAPPERS: Final = frozenset(
-    {"sudo", "doas", "env", "nohup", "time", "command", "builtin", "exec", "nice", "xargs", "stdbuf"}
-)
-_WRAPPER_VALUES: Final = {
-    "sudo": "ugpCh",
-    "nice": "n",
-    "xargs": "InPLsdaE",
-    "env": "uSC",
-    "stdbuf": "ioe",
-    "doas": "uC",
-}
 _WORDS: Final = frozenset(
     {"word", "string", "raw_string", "concatenation", "simple_expansion", "expansion", "number", "ansi_c_string",
      "command_substitution", "process_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
@@ -80,7 +69,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class Called:
     """What one command line calls, nested calls included; `is_whole` unless the shell's grammar does not cover it."""
 
     calls: tuple[Call, ...]
@@ -89,27 +78,20 @@ class Script:
     """Functions that call themselves in the background."""
 
 
-@cache
-def _parser() -> Parser:
-    try:
-        import tree_sitter  # noqa: PLC0415 - an extra
-        import tree_sitter_bash  # noqa: PLC0415 - as above
-    except ImportError as error:
-        raise MissingExtra("tree-sitter-bash", extra="forge", purpose="screening recordings") from error
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
 @dataclass(slots=True)
 class ShellReader:
     """Reads the commands of one session in order, and remembers the variables that they set."""
 
     variables: dict[str, str] = field(default_factory=lambda: {"HOME": "~", "PWD": "."})
 
-    def read(self, text: str) -> Script:
+    def read(self, text: str) -> Called:
         """Take one command apart. Raises `MissingExtra`."""
         if len(text) > LONGEST_COMMAND:
-            return Script((), is_whole=False)
-        return _Reading(self.variables).script(text)
+            return Called((), is_whole=False)
+        try:
+            return _Reading(self.variables).script(text)
+        except RecursionError:
+            return Called((), is_whole=False)
 
 
 class _Reading:
@@ -119,20 +101,26 @@ class _Reading:
         self._calls: list[Call] = []
         self._functions: list[str] = []
         self._is_whole = True
+        self._handlers: dict[str, Callable[[Node], list[Call]]] = {
+            "pipeline": self._pipeline,
+            "redirected_statement": self._redirected_statement,
+            "variable_assignment": self._variable_assignment,
+            "for_statement": self._for_statement,
+            "function_definition": self._function_definition,
+            "comment": lambda _: [],
+            "command": self._command,
+        }
 
-    def script(self, text: str) -> Script:
-        root = _parser().parse(text.encode("utf-8", "replace")).root_node
+    def script(self, text: str) -> Called:
+        root = parse(text.encode("utf-8", "replace"))
         self._is_whole &= not root.has_error
         self._visit(root)
-        return Script(tuple(self._calls), self._is_whole, tuple(self._functions))
+        return Called(tuple(self._calls), self._is_whole, tuple(self._functions))
 
     def _visit(self, node: Node) -> list[Call]:
         """The calls that the node itself makes, in order; nested ones are only noted."""
-        handler = getattr(self, f"_{node.type}", None)
-        if handler is not None:
-            found: list[Call] = handler(node)
-            return found
-        return [call for child in node.named_children for call in self._visit(child)]
+        handler = self._handlers.get(node.type)
+        return handler(node) if handler is not None else self._visit_all(node)
 
     def _pipeline(self, node: Node) -> list[Call]:
         before: list[Call] = []
@@ -140,18 +128,24 @@ class _Reading:
             start = len(self._calls)
             found = self._visit(child)
             if before and found:
-                fed = tuple(before)
-                self._calls[start:] = [_fed(call, fed) if call in found else call for call in self._calls[start:]]
-                found = [_fed(call, fed) for call in found]
+                found = self._feed(found, tuple(before), start)
             before += found
         return before
+
+    def _feed(self, found: list[Call], by: tuple[Call, ...], start: int) -> list[Call]:
+        """Note who feeds the calls in `found`; what is printed into a shell is a script of its own."""
+        self._calls[start:] = [_fed(call, by) if call in found else call for call in self._calls[start:]]
+        if found[0].program in SHELLS and not found[0].operands() and by[-1].program in ("echo", "printf"):
+            self._nested(" ".join(by[-1].arguments))
+        return [_fed(call, by) for call in found]
 
     def _redirected_statement(self, node: Node) -> list[Call]:
         body = node.child_by_field_name("body")
         start = len(self._calls)
         found = self._visit(body) if body is not None else []
         writes, script = [], ""
-        for redirect in node.children_by_field_name("redirect"):
+        redirects = node.children_by_field_name("redirect")
+        for redirect in redirects:
             writes += self._written(redirect)
             script += _heredoc(redirect)
         if found and writes:
@@ -159,15 +153,34 @@ class _Reading:
             self._calls[start:] = [last if call == found[-1] else call for call in self._calls[start:]]
             found = [*found[:-1], last]
         elif writes:
-            self._calls.append(Call((), _text(node), tuple(writes)))
+            self._calls.append(Call((), text_of(node), tuple(writes)))
         if script and found and found[-1].program in SHELLS:
             self._nested(script)
+        for redirect in redirects:
+            found = self._continued(redirect, found, script)
+        return found
+
+    def _continued(self, redirect: Node, found: list[Call], script: str) -> list[Call]:
+        """What stands on the same line behind a here-document's word: `cat <<END | bash`."""
+        if redirect.type != "heredoc_redirect":
+            return found
+        for child in redirect.named_children:
+            start = len(self._calls)
+            after = self._visit(child)
+            if child.type == "pipeline" and found and after:
+                if after[0].program in SHELLS:
+                    self._nested(script)
+                after = self._feed(after, tuple(found), start)
+            found = [*found, *after]
         return found
 
     def _written(self, redirect: Node) -> list[str]:
+        """The file that a redirection writes; what it reads may be made by calls of its own, which are noted."""
         if redirect.type != "file_redirect" or not any(
             child.type.startswith((">", "&>")) for child in redirect.children
         ):
+            if redirect.type != "heredoc_redirect":
+                self._visit_all(redirect)
             return []
         words = [child for child in redirect.named_children if child.type in _WORDS and child.type != "number"]
         return [self._word(word) for word in words[:1]]
@@ -175,60 +188,54 @@ class _Reading:
     def _variable_assignment(self, node: Node) -> list[Call]:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is not None and name.type == "variable_name":
-            self._variables[_text(name)] = self._word(value) if value is not None else ""
+            self._variables[text_of(name)] = self._word(value) if value is not None else ""
         return []
 
     def _for_statement(self, node: Node) -> list[Call]:
         name = node.child_by_field_name("variable")
         values = [self._word(child) for child in node.children_by_field_name("value")]
         if name is not None:
-            self._variables[_text(name)] = " ".join(values) or UNKNOWN
+            self._variables[text_of(name)] = " ".join(values) or UNKNOWN
         body = node.child_by_field_name("body")
         return self._visit(body) if body is not None else []
 
     def _function_definition(self, node: Node) -> list[Call]:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
-        called = _text(name) if name is not None else ""
-        text = _text(body) if body is not None else ""
+        called = text_of(name) if name is not None else ""
+        text = text_of(body) if body is not None else ""
         if called and re.search(rf"(?<![\w-]){re.escape(called)}\s*\|\s*{re.escape(called)}\s*&", text):
             self._functions.append(called)
             return []
         return self._visit(body) if body is not None else []
 
-    def _heredoc_redirect(self, node: Node) -> list[Call]:
-        return [
-            call
-            for child in node.named_children
-            if child.type in ("pipeline", "command")
-            for call in self._visit(child)
-        ]
-
-    def _comment(self, node: Node) -> list[Call]:
-        del node
-        return []
-
     def _command(self, node: Node) -> list[Call]:
         fed: list[Call] = []
         words: list[str] = []
+        redirects: list[Node] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self._variable_assignment(child)
                 continue
             shown = child.named_children[0] if child.type == "command_name" and child.named_children else child
             if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                redirects.append(child)
                 continue
             start = len(self._calls)
             words += self._words(shown)
             fed += self._calls[start:]
-        call = _unwrapped(Call(tuple(words), _text(node), tuple(self._direct_writes(node)), tuple(fed)))
+        writes = tuple(target for redirect in redirects for target in self._written(redirect))
+        call = _bare(Call(tuple(words), text_of(node), writes, tuple(fed)))
         self._calls.append(call)
         self._read_inner(call)
+        if call.program in SHELLS:
+            for text in self._strings_fed(redirects):
+                self._nested(text)
         return [call]
 
-    def _direct_writes(self, node: Node) -> Iterator[str]:
-        for child in node.named_children:
-            if child.type == "file_redirect":
-                yield from self._written(child)
+    def _strings_fed(self, redirects: list[Node]) -> Iterator[str]:
+        for redirect in redirects:
+            if redirect.type == "herestring_redirect":
+                yield from (self._word(child) for child in redirect.named_children)
 
     def _read_inner(self, call: Call) -> None:
         """`sh -c TEXT` and `eval TEXT` are commands of their own."""
@@ -267,8 +274,8 @@ class _Reading:
             self._visit_all(node)
             return UNKNOWN
         if kind in ("raw_string", "ansi_c_string"):
-            return _text(node).removeprefix("$")[1:-1]
-        return re.sub(r"\\(.)", r"\1", _text(node), flags=re.DOTALL)
+            return text_of(node).removeprefix("$")[1:-1]
+        return re.sub(r"\\(.)", r"\1", text_of(node), flags=re.DOTALL)
 
     def _visit_all(self, node: Node) -> list[Call]:
         return [call for child in node.named_children for call in self._visit(child)]
@@ -279,18 +286,13 @@ class _Reading:
             if child.type in ("command_substitution", "process_substitution"):
                 self._visit_all(child)
         is_plain = node.type == "simple_expansion" or len(node.named_children) == 1
-        return self._variables.get(_text(names[0]), UNKNOWN) if names and is_plain else UNKNOWN
-
-
-def _text(node: Node) -> str:
-    raw: Any = node.text
-    return raw.decode("utf-8", "replace") if raw is not None else ""
+        return self._variables.get(text_of(names[0]), UNKNOWN) if names and is_plain else UNKNOWN
 
 
 def _heredoc(redirect: Node) -> str:
     if redirect.type != "heredoc_redirect":
         return ""
-    return "".join(_text(child) for child in redirect.named_children if child.type == "heredoc_body")
+    return "".join(text_of(child) for child in redirect.named_children if child.type == "heredoc_body")
 
 
 def _fed(call: Call, by: tuple[Call, ...]) -> Call:
@@ -301,20 +303,6 @@ def _writing(call: Call, writes: tuple[str, ...]) -> Call:
     return Call(call.words, call.text, (*call.writes, *writes), call.fed_by, call.wrappers)
 
 
-def _unwrapped(call: Call) -> Call:
-    """Take `sudo -u x`, `env A=b`, `xargs -n1` and their like off, however many there are."""
-    words, wrappers = list(call.words), []
-    while words and words[0].rpartition("/")[2] in _WRAPPERS and len(words) > 1:
-        wrapper = words.pop(0).rpartition("/")[2]
-        wrappers.append(wrapper)
-        words = _without_options(words, _WRAPPER_VALUES.get(wrapper, ""))
-    return Call(tuple(words), call.text, call.writes, call.fed_by, tuple(wrappers))
-
-
-def _without_options(words: Sequence[str], with_value: str) -> list[str]:
-    rest = list(words)
-    while rest and (rest[0].startswith("-") or re.match(r"\w+=", rest[0])):
-        option = rest.pop(0)
-        if re.fullmatch(r"-\w", option) and option[1] in with_value and rest:
-            rest.pop(0)
-    return rest
+def _bare(call: Call) -> Call:
+    words, wrappers = unwrapped(call.words, through_xargs=True)
+    return Call(words, call.text, call.writes, call.fed_by, wrappers)

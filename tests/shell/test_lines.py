@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from termarena.forge.effects import Effect, effect_of
-from termarena.forge.shell import parse_line
+from termarena.shell.effects import Effect, effect_of
+from termarena.shell.lines import parse_line
 
 
 def test_words_lose_their_quotes_and_nothing_else() -> None:
@@ -63,6 +63,8 @@ def test_deep_nesting_does_not_exhaust_the_stack() -> None:
         ("curl https://example.com", Effect.REACHES),
         ("pip install requests", Effect.REACHES),
         ("pip --version", Effect.READS),
+        ("python3 -m pip install requests", Effect.REACHES),
+        ("python3 -m json.tool f", Effect.CHANGES),
         ("sudo -u root chown bob f", Effect.CHANGES),
         ("sudo ls", Effect.READS),
         ("cd /tmp && ls", Effect.SHELL),
@@ -73,6 +75,14 @@ def test_deep_nesting_does_not_exhaust_the_stack() -> None:
         ("echo hi > /dev/null", Effect.READS),
         ("vim f", Effect.TALKS),
         ("frobnicate", Effect.CHANGES),
+        ("make test 2>&1 | head", Effect.CHANGES),
+        ("ls missing 2>&1 | head", Effect.READS),
+        ("echo oops >&2", Effect.READS),
+        ("sort -o f f", Effect.CHANGES),
+        ("find . | xargs -n 1 rm", Effect.CHANGES),
+        ("ls | xargs -I {} cat {}", Effect.READS),
+        ("systemctl status cron", Effect.READS),
+        ("wget --version", Effect.READS),
     ],
 )
 def test_effects(text: str, effect: Effect) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import MissingExtra
+from termarena.shell.tree import parse, text_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 __all__ = ["Script", "Span", "Statement"]
 
@@ -73,19 +72,19 @@ class Script:
         Raises `MissingExtra` without a parser.
         """
         source = text.encode("utf-8", "surrogateescape")
-        root = _parser().parse(source).root_node
+        root = parse(source)
         if root.has_error:
             return None
         try:
-            nodes, statements = list(_walk(root)), tuple(_statements(root, source))
+            nodes, statements = list(walk(root)), tuple(_statements(root))
         except RecursionError:
             return None
         return cls(
             text=text,
             statements=statements,
-            numbers=tuple(_span(node, source) for node in nodes if node.type == "number"),
-            strings=tuple(_span(node, source) for node in nodes if node.type in ("string", "raw_string")),
-            documents=tuple(_span(node, source) for node in nodes if node.type == "heredoc_body"),
+            numbers=tuple(_span(node) for node in nodes if node.type == "number"),
+            strings=tuple(_span(node) for node in nodes if node.type in ("string", "raw_string")),
+            documents=tuple(_span(node) for node in nodes if node.type == "heredoc_body"),
         )
 
     @property
@@ -105,31 +104,11 @@ class Script:
         return source[: statement.end].decode("utf-8", "surrogateescape") + "\n"
 
 
-@cache
-def _parser() -> Parser:
-    try:
-        import tree_sitter  # noqa: PLC0415 - an extra
-        import tree_sitter_bash  # noqa: PLC0415 - as above
-    except ImportError as error:
-        raise MissingExtra("tree-sitter-bash", extra="proof", purpose="reading a solution's commands") from error
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+def _span(node: Node) -> Span:
+    return Span(node.start_byte, node.end_byte, node.start_point[0] + 1, text_of(node))
 
 
-def _walk(node: Node) -> Iterator[Node]:
-    yield node
-    for child in node.children:
-        yield from _walk(child)
-
-
-def _text(node: Node, source: bytes) -> str:
-    return source[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
-
-
-def _span(node: Node, source: bytes) -> Span:
-    return Span(node.start_byte, node.end_byte, node.start_point[0] + 1, _text(node, source))
-
-
-def _statements(node: Node, source: bytes, depth: int = 0) -> Iterator[Statement]:
+def _statements(node: Node, depth: int = 0) -> Iterator[Statement]:
     is_condition = node.type in ("if_statement", "elif_clause")
     for child in node.children:
         if child.type == "then":
@@ -137,9 +116,9 @@ def _statements(node: Node, source: bytes, depth: int = 0) -> Iterator[Statement
         if is_condition:
             continue
         if child.type in STATEMENTS:
-            yield _statement(child, source, depth)
+            yield _statement(child, depth)
         for body in _bodies(child):
-            yield from _statements(body, source, depth + 1)
+            yield from _statements(body, depth + 1)
 
 
 def _bodies(node: Node) -> Iterator[Node]:
@@ -158,8 +137,8 @@ def _bodies(node: Node) -> Iterator[Node]:
         yield from _bodies(node.children[0])
 
 
-def _statement(node: Node, source: bytes, depth: int) -> Statement:
-    whole = _span(node, source)
+def _statement(node: Node, depth: int) -> Statement:
+    whole = _span(node)
     commands = [one for one in (node, *_own(node)) if one.type == "command"]
     name = next((child for one in commands for child in one.children if child.type == "command_name"), None)
     return Statement(
@@ -168,14 +147,14 @@ def _statement(node: Node, source: bytes, depth: int) -> Statement:
         line=whole.line,
         text=whole.text,
         depth=depth,
-        targets=tuple(dict.fromkeys(_targets(node, source))),
+        targets=tuple(dict.fromkeys(_targets(node))),
         words=tuple(
-            _span(child, source)
+            _span(child)
             for one in commands
             for child in one.named_children
             if child.type not in ("command_name", "variable_assignment", "file_redirect", "heredoc_redirect")
         ),
-        name=_text(name, source) if name is not None else "",
+        name=text_of(name) if name is not None else "",
     )
 
 
@@ -187,11 +166,11 @@ def _own(node: Node) -> Iterator[Node]:
             yield from _own(child)
 
 
-def _targets(node: Node, source: bytes) -> Iterator[str]:
+def _targets(node: Node) -> Iterator[str]:
     for one in _own(node):
         if one.type == "file_redirect" and any(child.type in WRITES for child in one.children):
             # `2>` sends errors away, which are no output.
-            has_number = one.children[0].type == "file_descriptor" and _text(one.children[0], source) != "1"
-            target = _text(one.children[-1], source)
+            has_number = one.children[0].type == "file_descriptor" and text_of(one.children[0]) != "1"
+            target = text_of(one.children[-1])
             if not has_number and not target.startswith(NOWHERE):
                 yield target

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import MissingExtra
+from termarena.shell.tree import parse, text_of, walk
+from termarena.shell.wrappers import unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tree_sitter import Node
 
-    from tree_sitter import Node, Parser
-
-__all__ = ["Line", "Redirect", "Simple", "parse_line"]
+__all__ = ["Line", "Redirect", "Simple", "is_file", "parse_line"]
 
 LONGEST_LINE: Final = 256 << 10
 """Beyond this a command line is not parsed: no person typed it."""
 _SIMPLE: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
-_LITERALS: Final = frozenset({"word", "number", "raw_string", "string_content", "extglob_pattern", "regex"})
 _DYNAMIC: Final = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
 )
@@ -49,6 +46,11 @@ class Simple:
         """The program or builtin, without its folder; empty for bare assignments."""
         return self.words[0].rpartition("/")[2] if self.words else ""
 
+    @property
+    def bare(self) -> tuple[str, ...]:
+        """The words without what only says how to run them: `sudo -E make` is `make`."""
+        return unwrapped(self.words).words
+
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
@@ -60,7 +62,13 @@ class Redirect:
     @property
     def writes(self) -> bool:
         """Whether a file is made or changed by it."""
-        return ">" in self.operator and not self.target.startswith(("/dev/null", "/dev/std", "/dev/tty", "/dev/fd"))
+        names_a_descriptor = "&" in self.operator and (not self.target or self.target.rstrip("-").isdecimal())
+        return ">" in self.operator and not names_a_descriptor and is_file(self.target)
+
+
+def is_file(target: str) -> bool:
+    """Whether output that goes there stays: not for devices that pass it on or drop it."""
+    return not target.startswith(("/dev/null", "/dev/std", "/dev/tty", "/dev/fd", "&"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +101,12 @@ class Line:
         return tuple(redirect.target for redirect in self.redirects if redirect.writes)
 
 
-@cache
-def _parser() -> Parser:
-    try:
-        import tree_sitter_bash  # noqa: PLC0415 - an extra
-        from tree_sitter import Language, Parser  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtra("tree-sitter-bash", extra="forge", purpose="reading shell commands") from error
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 def parse_line(text: str) -> Line:
     """Take a command line apart; whatever the text is, something comes of it. Raises `MissingExtra`."""
     if len(text) > LONGEST_LINE or "\0" in text:
         return Line(text, (), is_sound=False)
-    root = _parser().parse(text.encode("utf-8", "replace") + b"\n").root_node
-    nodes = list(_walk(root))
+    root = parse(text.encode("utf-8", "replace") + b"\n")
+    nodes = list(walk(root))
     return Line(
         text=text,
         simples=tuple(_simple(node) for node in nodes if node.type in _SIMPLE or _is_bare_assignment(node)),
@@ -124,23 +122,14 @@ def parse_line(text: str) -> Line:
 
 def _function(node: Node) -> str:
     name = node.child_by_field_name("name")
-    return _raw(name) if name is not None else ""
+    return text_of(name) if name is not None else ""
 
 
 def _is_pipeline(root: Node) -> bool:
     statements = [child for child in root.children if child.is_named and child.type != "comment"]
-    inner = list(_walk(root))
+    inner = list(walk(root))
     joined = any(node.type in ("list", "subshell", "compound_statement", "command_substitution") for node in inner)
     return len(statements) == 1 and statements[0].type in _PIPED and not joined
-
-
-def _walk(root: Node) -> Iterator[Node]:
-    """Every node in the order of the text, without recursion: text from outside may nest as deep as it likes."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(reversed(node.children))
 
 
 def _is_bare_assignment(node: Node) -> bool:
@@ -149,11 +138,11 @@ def _is_bare_assignment(node: Node) -> bool:
 
 def _simple(node: Node) -> Simple:
     if node.type == "variable_assignment":
-        return Simple((), (_raw(node),), is_literal=not _is_dynamic(node))
+        return Simple((), (text_of(node),), is_literal=not _is_dynamic(node))
     words, assignments = [], []
     for child in node.children:
         if child.type == "variable_assignment" and node.type == "command":
-            assignments.append(_raw(child))
+            assignments.append(text_of(child))
         elif child.type not in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
             words.append(_word(child))
     dynamic = any(_is_dynamic(child) for child in node.children)
@@ -162,22 +151,22 @@ def _simple(node: Node) -> Simple:
 
 def _redirect(node: Node) -> Redirect:
     target = node.child_by_field_name("destination")
-    operator = "".join(_raw(child) for child in node.children if not child.is_named)
+    operator = "".join(text_of(child) for child in node.children if not child.is_named)
     return Redirect(operator, _word(target) if target is not None else "")
 
 
 def _is_dynamic(node: Node) -> bool:
-    return any(inner.type in _DYNAMIC for inner in _walk(node))
+    return any(inner.type in _DYNAMIC for inner in walk(node))
 
 
 def _word(node: Node) -> str:
     if node.type == "raw_string":
-        return _raw(node)[1:-1]
+        return text_of(node)[1:-1]
     if node.type in ("string", "concatenation", "command_name") and not _is_dynamic(node):
         if node.type == "string":
-            return _unescaped(_raw(node)[1:-1], '"\\$`')
+            return _unescaped(text_of(node)[1:-1], '"\\$`')
         return "".join(_word(child) for child in node.children)
-    raw = _raw(node)
+    raw = text_of(node)
     return raw if _is_dynamic(node) else _unescaped(raw, None)
 
 
@@ -190,7 +179,3 @@ def _unescaped(text: str, special: str | None) -> str:
         out.append(text[at])
         at += 1
     return "".join(out)
-
-
-def _raw(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
