@@ -44,6 +44,8 @@ class Draft:
     facts: Facts | None = None
     cols: int = 80
     rows: int = 24
+    licence: str | None = None
+    """Of the recording; None is unknown."""
 
     @property
     def workdir(self) -> str:
@@ -85,6 +87,7 @@ def synthesize(transcript: Transcript) -> Draft:
         facts=transcript.facts,
         cols=min(max(transcript.cols, 20), 500),
         rows=min(max(transcript.rows, 5), 200),
+        licence=transcript.licence,
     )
 
 

@@ -44,6 +44,7 @@ create table if not exists outcomes (
     at text not null, primary key (recording, key)
 );
 create table if not exists tombstones (recording text primary key, at text not null);
+create table if not exists blocked_sources (address text primary key, at text not null);
 """
 
 
@@ -105,6 +106,17 @@ class Ledger:
         """Whether it was taken down."""
         return self._one("select 1 from tombstones where recording = ?", recording) is not None
 
+    def is_blocked_source(self, address: str) -> bool:
+        """Whether the recording at this address was taken down."""
+        return self._one("select 1 from blocked_sources where address = ?", address) is not None
+
+    def block(self, recording: str, address: str) -> None:
+        """Let a recording never come back, neither its bytes nor, where it has a public one, what is at its address."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._database.execute("insert or replace into tombstones values (?, ?)", (recording, now))
+        if "://" in address:
+            self._database.execute("insert or replace into blocked_sources values (?, ?)", (address, now))
+
     def write(self, outcome: Outcome) -> None:
         """Put an outcome in, in place of an earlier one with the same key."""
         marks = ", ".join("?" * len(outcome))
@@ -158,8 +170,7 @@ class Ledger:
 
         It is blocked first: whatever interrupts the rest, it does not return, and the same call goes on.
         """
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self._database.execute("insert or replace into tombstones values (?, ?)", (outcome.recording, now))
+        self.block(outcome.recording, outcome.source)
         with closing(
             self._database.execute("select * from outcomes where recording = ?", (outcome.recording,))
         ) as rows:

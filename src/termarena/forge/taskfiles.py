@@ -72,7 +72,7 @@ def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
             "terminalworld_category": category.theirs,
             "recording_digest": draft.digest,
             "recorded_at": (draft.facts.recorded_at if draft.facts else None) or "unknown",
-            "license": "unknown: ask whoever made the recording",
+            "license": draft.licence or "unknown: ask whoever made the recording",
             "termarena": {"requires": list(draft.requires), "setup": "setup.sh"},
         },
         "agent": {"timeout_sec": float(min(3600, max(300, round(60 * took_s))))},

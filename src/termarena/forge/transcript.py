@@ -57,6 +57,7 @@ class Transcript(_Frozen):
     source: str
     digest: str
     title: str = ""
+    licence: str | None = None  # what it may be used under, where that is known
     version: str  # "1", "2", "3", "typescript" or "txt"
     cols: int
     rows: int
