@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
@@ -13,6 +12,7 @@ from termarena.forge.environment import commands_of, inputs_shown
 from termarena.forge.places import places_of
 from termarena.forge.script import inputs_script, solution_script
 from termarena.forge.steps import resolve, steps_of
+from termarena.forge.transcript import public_name
 
 if TYPE_CHECKING:
     from termarena.forge.environment import InputFile
@@ -79,7 +79,7 @@ def synthesize(transcript: Transcript) -> Draft:
     return Draft(
         id=_task_id(transcript),
         title=" ".join(transcript.title.split()),
-        source=_public(transcript.source),
+        source=public_name(transcript.source),
         digest=transcript.digest,
         places=places,
         steps=steps,
@@ -89,10 +89,6 @@ def synthesize(transcript: Transcript) -> Draft:
         rows=min(max(transcript.rows, 5), 200),
         licence=transcript.licence,
     )
-
-
-def _public(source: str) -> str:
-    return source if "://" in source else PurePath(source).name
 
 
 def _task_id(transcript: Transcript) -> str:
