@@ -9,30 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import ipaddress
 import socket
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 import httpx
 
+from termarena.core.addresses import AddressPolicy, meant
 from termarena.core.errors import AddressRefused
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
+
+    from termarena.core.addresses import Address
 
 __all__ = ["AddressPolicy", "TooMuchSaid", "open_http"]
-
-Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
-Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
 CONNECT_S: Final = 10.0
 LARGEST_ANSWER_BYTES: Final = 16 << 20
 """Of one answer, a stream as a whole included."""
 MOST_REDIRECTS: Final = 3
-IPV4: Final = 4
 LED_FROM: Final = "termarena.led_from"
 QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 """Linux has it, others do not."""
@@ -42,42 +39,6 @@ PLAIN: Final = "identity"
 
 class TooMuchSaid(httpx.RequestError):
     """An answer that goes on beyond its limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class AddressPolicy:
-    """What may be reached: public addresses, this machine where that is allowed, and private networks by name."""
-
-    allows_loopback: bool = True
-    private_networks: tuple[Network, ...] = ()
-
-    @classmethod
-    def of(cls, networks: Sequence[str], *, allows_loopback: bool = True) -> AddressPolicy:
-        """Raises `AddressRefused` for a text that is no network such as 10.1.0.0/16."""
-        try:
-            named = tuple(ipaddress.ip_network(network) for network in networks)
-        except ValueError as error:
-            raise AddressRefused(str(networks), why=str(error), hint="write a network: 10.1.0.0/16") from error
-        return cls(allows_loopback, named)
-
-    def check(self, host: str, address: Address) -> None:
-        """Raises `AddressRefused`."""
-        plain = _plain(address)
-        shown = host if host == str(plain) else f"{host} ({plain})"
-        if plain.is_link_local:
-            raise AddressRefused(shown, why="link-local addresses belong to the machine's own network")
-        if plain.is_loopback:  # asked first: ::1 is a reserved address as well
-            if not self.allows_loopback and not self._is_named(plain):
-                hint = f"name it: --allow-network {'127.0.0.0/8' if plain.version == IPV4 else '::1/128'}"
-                raise AddressRefused(shown, why="this machine's own services are not offered to others", hint=hint)
-        elif plain.is_multicast or plain.is_unspecified or plain.is_reserved:
-            raise AddressRefused(shown, why="it is no address of one machine")
-        elif (not plain.is_global or getattr(plain, "is_site_local", False)) and not self._is_named(plain):
-            hint = f"name its network: --allow-network {ipaddress.ip_network(plain)}"
-            raise AddressRefused(shown, why="private networks are reached by permission only", hint=hint)
-
-    def _is_named(self, address: Address) -> bool:
-        return any(address in network for network in self.private_networks)
 
 
 def open_http(policy: AddressPolicy, *, headers: dict[str, str] | None = None) -> httpx.AsyncClient:
@@ -95,14 +56,8 @@ def open_http(policy: AddressPolicy, *, headers: dict[str, str] | None = None) -
 
 def _nearness_of(address: Address) -> int:
     """0 for public addresses, 1 for private ones, 2 for this machine's own."""
-    plain = _plain(address)
+    plain = meant(address)
     return 2 if plain.is_loopback else 0 if plain.is_global else 1
-
-
-def _plain(address: Address) -> Address:
-    """The address that is meant: an IPv6 address may hold an IPv4 one, ::ffff:10.0.0.1, and 2002:a00:1:: of 6to4."""
-    held: Address | None = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
-    return held if held is not None else address
 
 
 @functools.cache
@@ -163,21 +118,14 @@ class _Guarded(httpx.AsyncBaseTransport):
 
     async def _checked(self, host: str, port: int) -> Address:
         """The first address of the name, if all of them may be reached."""
-        try:
-            return self._check_all(host, [ipaddress.ip_address(host)])
-        except ValueError:
-            pass
+        if (literal := self._policy.literal(host)) is not None:
+            return literal
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             raise httpx.ConnectError(f"{host} has no address: {error}") from error
-        return self._check_all(host, [ipaddress.ip_address(one[4][0]) for one in found])
-
-    def _check_all(self, host: str, addresses: list[Address]) -> Address:
-        for address in addresses:
-            self._policy.check(host, address)
-        return addresses[0]
+        return self._policy.first_of(host, [str(one[4][0]) for one in found])
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli import forge_making
+from termarena.cli.forge_retrieving import retrieve
 from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
     screened.sum_up(json=json)
 
 
+app.command("retrieve")(retrieve)
 forge_making.mount(app)
 
 

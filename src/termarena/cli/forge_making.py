@@ -122,24 +122,27 @@ def run(
     termarena forge run recordings/ --json
 
     What the ledger has an outcome for is not made again; interrupted, the same command goes on. Exits 0 whatever was
-    refused, 1 if something failed that is not the recordings' fault.
+    refused, 1 if something failed that is not the recordings' fault, 2 if nothing that was given is a recording.
     """
+    from termarena.core.errors import RecordingError
     from termarena.forge.home import TASKS
     from termarena.forge.home import init as make_folder
-    from termarena.forge.intake import transcripts_in
+    from termarena.forge.intake import found_in
 
     make_folder(forge)
-    transcripts = list(transcripts_in(paths, lambda _, error: say(f"unreadable: {error}")))
+    files = found_in(paths)
     outcomes: list[Outcome] = []
-    with progress("recordings", total=len(transcripts)) as bar:
+    with progress("recordings", total=len(files)) as bar:
 
         def on_outcome(outcome: Outcome, was_known: bool) -> None:  # noqa: FBT001 - the library's callback
             outcomes.append(outcome)
             bar.advance()
             say(f"{outcome.state}{' (known)' if was_known else ''}: {outcome.source}: {_why(outcome)}")
 
-        _work(transcripts, out or forge / TASKS, forge, slots=slots, on_outcome=on_outcome)
+        _work(files, out or forge / TASKS, forge, slots=slots, on_outcome=on_outcome)
     _show_outcomes(outcomes, as_json=json)
+    if outcomes and all(outcome.gate == "read" for outcome in outcomes):
+        raise RecordingError("nothing that was given is a recording", hint="see each reason above")
     if any(outcome.state == "failed" for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -294,16 +297,17 @@ def _try(recording: Path, forge: Path, stage: Callable[[Making], Awaitable[Any]]
 
 
 def _work(
-    transcripts: list[Transcript], out: Path, forge: Path, *, slots: int, on_outcome: Callable[[Outcome, bool], None]
+    files: list[Path], out: Path, forge: Path, *, slots: int, on_outcome: Callable[[Outcome, bool], None]
 ) -> None:
     import asyncio
 
     from termarena.forge.home import settings_of
+    from termarena.forge.intake import items_in
     from termarena.forge.ledger import Ledger
     from termarena.forge.working import Order, work
     from termarena.sandbox.drivers import open_driver
 
-    order = Order(transcripts, out, settings_of(forge), slots)
+    order = Order(items_in(files), out, settings_of(forge), slots)
 
     async def go(ledger: Ledger) -> None:
         driver = open_driver("namespace", home=_home())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import hashlib
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -13,10 +14,10 @@ from termarena.forge.reading import read
 from termarena.forge.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["TRANSCRIPTS", "transcripts_in"]
+__all__ = ["TRANSCRIPTS", "Unreadable", "found_in", "items_in", "transcripts_in"]
 
 TRANSCRIPTS: Final = ".transcript.jsonl"
 """The end of the name of a file with transcripts, one per line, as `termarena forge read --json` prints them; such a
@@ -25,12 +26,33 @@ LONGEST_FILE: Final = 256 << 20
 _HEAD_BYTES: Final = 200
 
 
-def transcripts_in(
-    paths: Iterable[Path], on_unreadable: Callable[[Path, RecordingError], None] | None = None
-) -> Iterator[Transcript]:
-    """The recordings in files and folders, read; `on_unreadable` is told of a file that is none, and the others go on.
+class Unreadable(NamedTuple):
+    """A file that is no recording."""
 
-    Raises `NotFound`, `TaskFormatError`, `OSError`; without `on_unreadable` also `RecordingError`.
+    source: str
+    digest: str
+    """Of its bytes, where they could be read."""
+    reason: str
+
+
+def transcripts_in(paths: Iterable[Path]) -> Iterator[Transcript]:
+    """The recordings in files and folders, read. Raises `NotFound`, `TaskFormatError`, `RecordingError`, `OSError`."""
+    for item in items_in(paths):
+        if isinstance(item, Unreadable):
+            raise RecordingError(item.reason)
+        yield item
+
+
+def found_in(paths: Iterable[Path]) -> list[Path]:
+    """The files that were named, and the recordings in the folders. Raises `NotFound`."""
+    named = [[path] if path.is_file() else find_recordings([path]) for path in paths]
+    return [file for files in named for file in files]
+
+
+def items_in(paths: Iterable[Path]) -> Iterator[Transcript | Unreadable]:
+    """The recordings in files and folders, read one after the other; of a file that is none, why.
+
+    Raises `NotFound`, `TaskFormatError`, `OSError`.
     """
     for path in paths:
         if path.name.endswith(TRANSCRIPTS):
@@ -43,9 +65,16 @@ def transcripts_in(
             try:
                 yield read(file)
             except RecordingError as error:
-                if on_unreadable is None:
-                    raise
-                on_unreadable(file, error)
+                yield Unreadable(str(file), file_digest(file), error.message)
+
+
+def file_digest(path: Path) -> str:
+    """Of a file's bytes; of its name where they cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return "sha256:" + hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _is_kept(path: Path) -> bool:

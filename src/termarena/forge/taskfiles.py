@@ -77,7 +77,7 @@ def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
             "terminalworld_category": category.theirs,
             "recording_digest": draft.digest,
             "recorded_at": draft.recorded_at or "unknown",
-            "license": "unknown: ask whoever made the recording",
+            "license": draft.licence or "unknown: ask whoever made the recording",
             "repositories": [_origin(one) for one in draft.repositories],
             "termarena": {"requires": list(draft.requires), "setup": "setup.sh"},
         },

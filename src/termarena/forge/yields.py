@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GATES", "Gate", "Yields", "yields_of"]
 
-GATES: Final = ("screen", "synthesize", "reproduce", "test", "instruct", "prove")
+GATES: Final = ("read", "duplicates", "screen", "synthesize", "reproduce", "test", "instruct", "prove")
 """In the order in which a recording meets them."""
 
 

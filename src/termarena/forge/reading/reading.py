@@ -15,6 +15,7 @@ from termarena.forge.reading.playing import play
 from termarena.forge.reading.resolving import resolve, with_prompts, without_completions
 from termarena.forge.reading.tape import tape_of
 from termarena.forge.reading.watching import LineWatcher
+from termarena.forge.retrieving.shelf import origin_beside
 from termarena.forge.transcript import Tier, Transcript
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from termarena.forge.casts import Recording
     from termarena.forge.reading.draft import Draft
     from termarena.forge.reading.tape import Tape
+    from termarena.forge.retrieving.shelf import Origin
 
 __all__ = ["read", "read_bytes"]
 
@@ -33,7 +35,18 @@ QUIET_S: Final = 0.12
 def read(path: Path) -> Transcript:
     """Read one recording; raises `RecordingError` for a file that is none."""
     raw, recording = load_recording(path)
-    return _transcript(recording, source=str(path), digest=_digest(raw))
+    found = _transcript(recording, source=str(path), digest=_digest(raw))
+    origin = origin_beside(path)
+    return _from(origin, found) if origin is not None and origin.digest == found.digest else found
+
+
+def _from(origin: Origin, transcript: Transcript) -> Transcript:
+    """With what is known about a retrieved recording from where it came."""
+    facts = transcript.facts
+    if facts.recorded_at is None and origin.submitted_at:
+        facts = facts.model_copy(update={"recorded_at": origin.submitted_at})
+    named = {"source": origin.address, "title": transcript.title or origin.title, "licence": origin.licence}
+    return transcript.model_copy(update={**named, "facts": facts})
 
 
 def read_bytes(raw: bytes, *, source: str) -> Transcript:
