@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from termarena.arena.config import ArenaConfig
 
 __all__ = ["Listening", "is_loopback", "listen", "serve"]
+
+GRACE_S: Final = 3
+"""Whoever watches a battle would hold the server up for as long as it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +61,13 @@ def serve(config: ArenaConfig, listening: Listening, on_ready: Callable[[], None
     """Serve until SIGINT or SIGTERM; `on_ready` comes first. Raises UsageError where the database cannot be opened."""
     app = create_app(config)
     on_ready()
-    settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_S,
+        ws="websockets-sansio",
+    )
     uvicorn.Server(settings).run(sockets=[listening.socket])

@@ -104,7 +104,11 @@ class Doors:
 
     @contextlib.contextmanager
     def open(self, session: Session) -> Iterator[Mapping[str, Json]]:
-        """A door to this session until the block ends; what the agent is told of it."""
+        """A door to this session until the block ends; what the agent is told of it: nothing where no server has the
+        routes."""
+        if not self._url:
+            yield {}
+            return
         token = secrets.token_urlsafe(32)
         self._sessions[_digest(token)] = session
         offered: dict[str, Json] = {

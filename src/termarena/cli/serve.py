@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli import run_options, serving_options
 from termarena.cli.finding import RUNS
 from termarena.cli.output import JsonOption, command_group, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from termarena.arena.config import BattleConfig
     from termarena.arena.database import Database
+    from termarena.battles.referee import Referee
 
 __all__ = ["app"]
 
@@ -42,13 +45,21 @@ def serve(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option("--host-name", metavar="NAME", help="A name that it is asked for by; repeat. * is any."),
     ] = None,
+    dataset: run_options.DatasetOption = None,
+    path: run_options.PathOption = None,
+    allow_network: serving_options.AllowNetworkOption = None,
+    battles: Annotated[
+        bool,
+        typer.Option("--battles/--no-battles", help="Fight battles that are asked for, with the server's referee."),
+    ] = True,
     json: JsonOption = False,
 ) -> None:
-    """Serve leaderboards, runs and trials as web pages and as a REST API.
+    """Serve leaderboards, runs, trials and battles as web pages and as a REST API.
 
     \b
     termarena serve                                  # the runs in ./runs, on http://127.0.0.1:8642
     termarena serve --runs /data/runs --db postgresql://arena@localhost/arena
+    termarena serve --dataset terminal-bench@2.0     # what battles are about; else the bundled samples
     termarena serve --host 0.0.0.0 --public --host-name arena.example   # others may read; put TLS before it
 
     Runs that are in the folder are taken in, also while they go on. Ctrl-C stops it.
@@ -69,6 +80,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
         say("warning: what is sent is not encrypted, keys neither; put a server with TLS before this one")
     if not is_loopback(host) and not host_name:
         say(f"warning: it answers only to {host} and to names of loopback; name it with --host-name")
+    source = str(path) if path is not None else dataset
     config = ArenaConfig(
         db_url=_db_url(db, runs),
         runs=runs,
@@ -76,6 +88,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
         port=port,
         is_private=private,
         host_names=tuple(host_name or ()),
+        battles=_battles(source, runs, networks=allow_network or [], is_local=is_loopback(host)) if battles else None,
     )
     listening = listen(config)
 
@@ -85,6 +98,35 @@ def serve(  # noqa: PLR0913 - one parameter per option
 
     with suppress(KeyboardInterrupt):  # how it is ended
         go_on(config, listening, tell)
+
+
+def _battles(source: str | None, runs: Path, *, networks: list[str], is_local: bool) -> BattleConfig | None:
+    """How battles are fought, each as a run in `runs`; None without the extra, where no tasks were named for it."""
+    from importlib.util import find_spec
+
+    from termarena.arena.config import BattleConfig
+
+    if find_spec("a2a") is None or find_spec("mcp") is None:
+        if source is not None:
+            serving_options.require_packages("serve")
+        say("no battle is fought here; they need: pip install 'termarena[battles]'")
+        return None
+    from termarena.battles.addresses import AddressPolicy
+    from termarena.battles.config import GreenConfig
+    from termarena.cli.choosing import open_dataset
+    from termarena.core.settings import resolve_settings
+    from termarena.tasks import SAMPLES
+
+    tasks = open_dataset(source or SAMPLES)
+    home = resolve_settings().settings.paths.home
+    policy = AddressPolicy.of(networks, allows_loopback=is_local)
+
+    def make() -> Referee:
+        from termarena.battles.referee import Referee
+
+        return Referee(GreenConfig(), tasks.tasks, dataset=tasks.name, out=runs, home=home, policy=policy)
+
+    return BattleConfig(policy, make)
 
 
 def _db_url(db: str | None, runs: Path) -> str:
