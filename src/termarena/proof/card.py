@@ -94,6 +94,12 @@ def _details(proof: Proof) -> Iterator[str]:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         yield f"Tests that pass with nothing done: {', '.join(f'`{plain(name)}`' for name in names[:SHOWN])}{more}."
         yield ""
+    if proof.solvable is not None and proof.solvable.untried:
+        yield "Not tried:"
+        yield ""
+        for missing in proof.solvable.untried:
+            yield f"- {missing.condition}: {plain(missing.why)}."
+        yield ""
     if survivors := survivors_of(proof):
         yield "Wrong solutions that pass:"
         yield ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.grading.contract import GradedIn, TestState
+from termarena.proof.conditions import PLACE
 from termarena.runs.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["Evidence", "Frozen", "Graded", "Stage", "dated_in", "differences", "
 Stage = Literal["solvable", "trivial", "discriminating", "equivalent", "hackable", "leaks"]
 MOST_PATHS: Final = 2000
 """Of a state; what lies beyond is kept as one digest."""
-OUTSIDE: Final = ("/logs", "/solution", "/oracle", "/tests", "/tmp/agent-script", "/proc", "/sys", "/dev")  # noqa: S108 - inside
+OUTSIDE: Final = ("/logs", "/solution", "/oracle", "/tests", PLACE, "/tmp/agent-script", "/proc", "/sys", "/dev")  # noqa: S108 - inside
 BYTECODE: Final = "__pycache__"
 EMPTY: Final = " " + hashlib.blake2b(b"", digest_size=32).hexdigest()[:32]
 """How the entry of a file ends that holds nothing."""

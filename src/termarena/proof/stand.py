@@ -17,6 +17,7 @@ from termarena.core.run_folder import AttemptFolder
 from termarena.grading.contract import Verdict
 from termarena.proof.conditions import PLAIN
 from termarena.proof.evidence import Evidence, Graded, same_state, state_of, undated
+from termarena.proof.further import task_under
 from termarena.runs.judging import Judge
 from termarena.runs.plan import RunOptions, TrialKey
 from termarena.runs.setting import Setting
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from termarena.proof.ledger import Ledger
     from termarena.runs.judging import Case
     from termarena.runs.result import TrialResult
-    from termarena.sandbox import Driver, Sandbox
+    from termarena.sandbox import Capabilities, Driver, Sandbox
     from termarena.sandbox.contention import Contention
     from termarena.sandbox.staging import Stage, StartState
     from termarena.tasks.model import Environment, Task
@@ -95,6 +96,11 @@ class Stand:
         self._known = _Known()
         self.started = 0
         """How many trials were really run."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the driver can do here."""
+        return self._bench.driver.capabilities()
 
     def key_of(self, act: Act) -> str:
         """A digest of what decides the evidence of an act."""
@@ -162,7 +168,8 @@ class Stand:
             sealed=Judge(bench.driver, states, sealed, scrubber=bench.scrubber),
         )
         setting = Setting(options, bench.driver, states, judge if is_graded else _Silent(), act.make_agent)
-        state = TrialState(run_id=RUN_ID, options=options, task=self.task, key=TrialKey(self.task.id, 1))
+        task = await asyncio.to_thread(task_under, self.task, act.condition)
+        state = TrialState(run_id=RUN_ID, options=options, task=task, key=TrialKey(task.id, 1))
         with staged("proof") as place:
             folder = AttemptFolder(place / "attempt")
             folder.path.mkdir()
