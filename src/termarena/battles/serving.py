@@ -215,7 +215,7 @@ class _Gate:
         if not size.isdecimal() or int(size) > LARGEST_BODY_BYTES:
             return 413, f"a request has at most {LARGEST_BODY_BYTES} bytes"
         # Sessions over MCP have tokens of their own.
-        if self._key is None or path in OPEN_PATHS or path == "/mcp":
+        if self._key is None or path in OPEN_PATHS or path == "/mcp" or path.startswith("/mcp/"):
             return None
         given = headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self._key}".encode()):
