@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -18,9 +19,10 @@ import psycopg
 import pytest
 import websockets.exceptions
 import websockets.sync.client
+from websockets.typing import Origin
 
 from battles.whites import FINAL, SOLVES
-from support.arena_server import PATIENCE_S, Server, served, until
+from support.arena_server import PATIENCE_S, served, until
 from support.battle_ground import asked, battle_config, battling_server, ended, registered, white_served
 from termarena.arena import battling, contenders
 from termarena.arena.broadcasting import QUEUE, Broadcasts
@@ -28,6 +30,7 @@ from termarena.arena.contenders import Card, Registration
 from termarena.arena.database import Database
 from termarena.arena.hall import Hall
 from termarena.arena.keys import Holder, add_key
+from termarena.arena.schema import Contender
 from termarena.arena.tailing import Tail
 from termarena.core.run_folder import RunFolder
 from termarena.core.scrub import Scrubber
@@ -123,7 +126,7 @@ def test_a_battle_is_watched_over_a_websocket(runs: Path, home: Path) -> None:
         battle = asked(server, registered(server, white))
         address = f"{server.url.replace('http', 'ws')}/api/battles/{battle}/ws"
         with pytest.raises(websockets.exceptions.InvalidStatus):
-            websockets.sync.client.connect(address, origin="http://elsewhere.example")  # type: ignore[arg-type]  # a plain word
+            websockets.sync.client.connect(address, origin=Origin("http://elsewhere.example"))
         with pytest.raises(websockets.exceptions.InvalidStatus):
             websockets.sync.client.connect(address.replace(battle, "none"))
         with websockets.sync.client.connect(address, open_timeout=PATIENCE_S) as socket:
@@ -240,19 +243,24 @@ def test_a_server_that_is_killed_leaves_a_battle_that_can_be_retried(runs: Path,
 
 def _queued(database: Database, white: str = "http://127.0.0.1:1") -> str:
     """A battle in the queue, its agent known without a card."""
-    row = contenders._write(  # what registering does behind the fetched card
-        database,
-        (white, "white", "lab"),
-        {
-            "name": "white",
-            "card": Card("white", "", "1", ("terminal",)).as_json(),
-            "about": "{}",
-            "checked_at": "2026-01-01T00:00:00.000Z",
-            "is_alive": True,
-            "problem": "",
-        },
-    )
-    return battling.create(database, battling.Wish(row.id, None, {}, "lab")).id
+    slug, moment = secrets.token_hex(6), "2026-01-01T00:00:00.000Z"
+    with database.writing() as session:
+        session.add(
+            Contender(
+                slug=slug,
+                name="white",
+                url=white,
+                role="white",
+                card=Card("white", "", "1", ("terminal",)).as_json(),
+                about="{}",
+                owner="lab",
+                registered_at=moment,
+                checked_at=moment,
+                is_alive=True,
+                problem="",
+            )
+        )
+    return battling.create(database, battling.Wish(slug, None, {}, "lab")).id
 
 
 def test_two_servers_never_have_one_battle(db_url: str) -> None:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from termarena import __version__
-from termarena.arena import api, battle_api, battle_pages, pages, submissions
+from termarena.arena import agentbeats, api, battle_api, battle_pages, pages, submissions
 from termarena.arena.allowing import may_read
 from termarena.arena.broadcasting import Broadcasts
 from termarena.arena.database import Database
@@ -75,6 +75,8 @@ def create_app(config: ArenaConfig) -> FastAPI:
     app.include_router(battle_pages.writer)
     for router in (submissions.router, battle_api.reader, battle_api.writer, battle_api.sockets):
         app.include_router(router)
+    for prefix in ("/agentbeats", "/agentbeats/by/{given}"):
+        app.include_router(agentbeats.router, prefix=prefix, include_in_schema=False)
     for router in (pages.router, battle_pages.router):
         app.include_router(router, dependencies=[Depends(may_read)])
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
@@ -120,7 +122,7 @@ async def _tell_http(request: Request, error: Exception) -> Response:
 
 
 def _told(request: Request, status: int, *, kind: str, message: str, hint: str | None) -> Response:
-    if request.url.path.startswith(("/api", "/openapi.json")):
+    if request.url.path.startswith(("/api", "/agentbeats", "/openapi.json")):
         return JSONResponse({"error": {"kind": kind, "message": message, "hint": hint}}, status_code=status)
     page = render("problem.html", ServerLinks(), status=status, message=message, hint=hint)
     return HTMLResponse(page, status_code=status)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, select, text, update
@@ -63,6 +63,8 @@ class Wish:
     config: Mapping[str, Any]
     by: str
     """The name of a key."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """How it is fought, where that is not as usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Claim:
     white_url: str
     green_url: str | None
     config: Mapping[str, Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -96,6 +99,7 @@ def create(database: Database, wish: Wish) -> BattleRow:
             white_id=white.id,
             green_id=None if green is None else green.id,
             config=plain(json.dumps(dict(wish.config))),
+            about=plain(json.dumps(dict(wish.about))),
             created_by=wish.by,
             created_at=now(),
             tries=0,
@@ -147,7 +151,8 @@ def claim(database: Database, server: str, *, lease_s: float, has_referee: bool)
         row.state, row.claimed_by, row.tries, row.started_at = "running", server, row.tries + 1, now()
         row.leased_until_s, row.ended_at, row.result, row.message = _clock(session) + lease_s, None, None, ""
         green_url = None if row.green_id is None else urls[row.green_id]
-        claimed = Claim(row.slug, row.tries, urls[row.white_id], green_url, json.loads(row.config))
+        loaded = json.loads(row.config), json.loads(row.about)
+        claimed = Claim(row.slug, row.tries, urls[row.white_id], green_url, *loaded)
         row.run = f"battle_{claimed.name}" if green_url is None else None
         _event(session, row.id, "state", {"state": "running", "run": row.run})
         return claimed

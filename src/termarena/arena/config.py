@@ -62,5 +62,7 @@ class ArenaConfig:
     """Of one archive as it is sent."""
     unpacked_limit_bytes: int = 1 << 30
     """Of what is in it."""
+    url: str = ""
+    """How agents reach it."""
     battles: BattleConfig | None = None
     """None: no battle is fought here, and no agent is registered."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from termarena.arena import battling
+from termarena.arena.agentbeats_battle import CONTRACT, fight_by_report
 from termarena.arena.contenders import look_again
 from termarena.core.errors import AddressRefused, AgentUnreachable, BattleRefused, SandboxError, TermArenaError
 from termarena.core.run_folder import RunFolder
@@ -136,7 +137,7 @@ class Hall:
         if claimed.green_url is None:
             self._fought[claimed.slug] = RunFolder(self._config.runs / f"battle_{claimed.name}")
         teller = _Teller(self._database, claimed.slug)
-        fought = asyncio.create_task(_carry_out(claimed, config, referee, teller.say))
+        fought = asyncio.create_task(self._carry_out(claimed, config, referee, teller.say))
         leasing = asyncio.create_task(self._keep(claimed, config))
         telling = asyncio.create_task(teller.go_on())
         try:
@@ -156,6 +157,20 @@ class Hall:
             await asyncio.wait({fought, leasing, telling})
             self._fought.pop(claimed.slug, None)
             self._hurry()
+
+    async def _carry_out(
+        self, claimed: Claim, config: BattleConfig, referee: Referee, say: Callable[[str], None]
+    ) -> Mapping[str, Any]:
+        from termarena.battles.asking import Asked, ask_for_battle  # noqa: PLC0415 - an extra
+        from termarena.battles.orders import Order, with_config  # noqa: PLC0415 - as above
+
+        if claimed.about.get("contract") == CONTRACT:
+            return await fight_by_report(claimed, self._database, config, self._config.url, say)
+        if claimed.green_url is None:
+            order = with_config(Order(claimed.white_url, battle_id=claimed.name), claimed.config)
+            return await referee.fight(order, say)
+        asked = Asked(claimed.green_url, claimed.white_url, dict(claimed.config))
+        return await ask_for_battle(asked, say, policy=config.policy)
 
     async def _keep(self, claimed: Claim, config: BattleConfig) -> None:
         """Renew the lease; returns when it is lost, or could not be renewed for as long as it lasts."""
@@ -187,19 +202,6 @@ class Hall:
                 return
 
 
-async def _carry_out(
-    claimed: Claim, config: BattleConfig, referee: Referee, say: Callable[[str], None]
-) -> Mapping[str, Any]:
-    from termarena.battles.asking import Asked, ask_for_battle  # noqa: PLC0415 - an extra
-    from termarena.battles.orders import Order, with_config  # noqa: PLC0415 - as above
-
-    if claimed.green_url is None:
-        order = with_config(Order(claimed.white_url, battle_id=claimed.name), claimed.config)
-        return await referee.fight(order, say)
-    asked = Asked(claimed.green_url, claimed.white_url, dict(claimed.config))
-    return await ask_for_battle(asked, say, policy=config.policy)
-
-
 def _told(fought: asyncio.Task[Mapping[str, Any]]) -> tuple[BattleState, str, Mapping[str, Any] | None]:
     """Which state follows from how it ended, and in which words."""
     if fought.cancelled():
@@ -210,7 +212,7 @@ def _told(fought: asyncio.Task[Mapping[str, Any]]) -> tuple[BattleState, str, Ma
 
         result = fought.result()
         is_ours = {"battle_id", "score", "max_score", "unscored"} <= result.keys()
-        return "finished", summary_text(result) if is_ours else "", result
+        return "finished", summary_text(result) if is_ours else str(result.get("message", "")), result
     if isinstance(error, BattleRefused | AgentUnreachable | AddressRefused):
         return "failed", f"{error.message}{f' ({error.hint})' if error.hint else ''}", None
     if isinstance(error, TermArenaError) and not isinstance(error, SandboxError):

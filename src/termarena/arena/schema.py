@@ -215,6 +215,8 @@ class Battle(Table):
     """None: the server's own referee."""
     config: Mapped[str] = mapped_column(Text)
     """As it was given, as JSON."""
+    about: Mapped[str] = mapped_column(Text)
+    """How it is fought, where that is not as usual, as a JSON object."""
     created_by: Mapped[str] = mapped_column(Text)
     created_at: Mapped[str] = mapped_column(Text)
     started_at: Mapped[str | None] = mapped_column(Text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -59,7 +59,7 @@ def listen(config: ArenaConfig) -> Listening:
 
 def serve(config: ArenaConfig, listening: Listening, on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGINT or SIGTERM; `on_ready` comes first. Raises UsageError where the database cannot be opened."""
-    app = create_app(config)
+    app = create_app(replace(config, url=config.url or listening.url))
     on_ready()
     settings = uvicorn.Config(
         app,

@@ -47,6 +47,9 @@ def serve(  # noqa: PLR0913 - one parameter per option
     ] = None,
     dataset: run_options.DatasetOption = None,
     path: run_options.PathOption = None,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="How agents reach it, if not by host and port.")
+    ] = None,
     allow_network: serving_options.AllowNetworkOption = None,
     battles: Annotated[
         bool,
@@ -88,6 +91,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
         port=port,
         is_private=private,
         host_names=tuple(host_name or ()),
+        url=(url or "").rstrip("/"),
         battles=_battles(source, runs, networks=allow_network or [], is_local=is_loopback(host)) if battles else None,
     )
     listening = listen(config)

@@ -76,7 +76,10 @@
       state.className = `tag ${told.state}`;
       say("state", told.at, told.message || told.state.replace("_", " "));
     },
-    told: (told) => say("told", told.at, told.text ?? told.message ?? ""),
+    told: (told) => {
+      say("told", told.at, told.by ? `${told.by}: ${told.text}` : told.text);
+      if (told.terminal_output) say("step", told.at, `$ ${told.terminal_input ?? ""}\n${told.terminal_output}`);
+    },
     trial: (told) => {
       const trial = trialOf(told.trial);
       if (told.state === "began") choose(told.trial);

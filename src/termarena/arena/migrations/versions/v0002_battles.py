@@ -46,6 +46,7 @@ def _make_battles() -> None:
         sa.Column("white_id", sa.Integer(), nullable=False),
         sa.Column("green_id", sa.Integer(), nullable=True),
         sa.Column("config", sa.Text(), nullable=False),
+        sa.Column("about", sa.Text(), nullable=False),
         sa.Column("created_by", sa.Text(), nullable=False),
         sa.Column("created_at", sa.Text(), nullable=False),
         sa.Column("started_at", sa.Text(), nullable=True),
