@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from termarena.cli import forge_making
+from termarena.cli import forge_making, forge_sets
 from termarena.cli.forge_retrieving import retrieve
 from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
 
@@ -98,6 +98,7 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
 
 app.command("retrieve")(retrieve)
 forge_making.mount(app)
+forge_sets.mount(app)
 
 
 class _Unread:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from termarena.forge.making import Making
     from termarena.forge.transcript import Transcript
 
-__all__ = ["mount"]
+__all__ = ["DEFAULT_FORGE", "ForgeOption", "existing_forge", "mount"]
 
 RecordingArgument = Annotated[Path, typer.Argument(metavar="RECORDING", help="A recording.")]
 ForgeOption = Annotated[Path, typer.Option("--forge", metavar="FOLDER", help="The forge's folder: settings, ledger.")]
@@ -147,20 +147,32 @@ def run(
         raise typer.Exit(1)
 
 
-def status(*, forge: ForgeOption = DEFAULT_FORGE, json: JsonOption = False) -> None:
+def status(
+    *,
+    forge: ForgeOption = DEFAULT_FORGE,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the funnel as Markdown.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Print the funnel as a page.")] = False,
+    json: JsonOption = False,
+) -> None:
     """Show what came of the recordings, gate by gate.
 
     \b
     termarena forge status
+    termarena forge status --markdown
+    termarena forge status --html > funnel.html
     termarena forge status --json
     """
+    from termarena.forge.funnel import funnel_html, funnel_markdown
     from termarena.forge.ledger import Ledger
     from termarena.forge.yields import yields_of
 
-    with Ledger(_existing(forge)) as ledger:
-        found = yields_of(ledger.latest())
+    with Ledger(existing_forge(forge)) as ledger:
+        found = yields_of(ledger.latest(), ledger.last_run())
     if json:
         print_json(found.model_dump(mode="json"))
+        return
+    if markdown or html:
+        print_text(funnel_html(found) if html else funnel_markdown(found))
         return
     columns: list[str | Column] = [
         "gate",
@@ -174,7 +186,8 @@ def status(*, forge: ForgeOption = DEFAULT_FORGE, json: JsonOption = False) -> N
     )
     print_line()
     rate = f", {found.tasks_per_hour:.0f} tasks an hour" if found.tasks_per_hour else ""
-    print_line(f"{found.admitted} admitted of {found.recordings} recordings, {found.failed} failed{rate}")
+    known = f"; {found.last_known} of the last run's {found.last_taken} were known" if found.last_taken else ""
+    print_line(f"{found.admitted} admitted of {found.recordings} recordings, {found.failed} failed{rate}{known}")
 
 
 def explain(
@@ -191,7 +204,7 @@ def explain(
     """
     from termarena.forge.ledger import Ledger
 
-    with Ledger(_existing(forge)) as ledger:
+    with Ledger(existing_forge(forge)) as ledger:
         outcome = ledger.find(name)
         found = ledger.evidence(outcome.evidence)
     if json:
@@ -207,22 +220,24 @@ def takedown(
     forge: ForgeOption = DEFAULT_FORGE,
     json: JsonOption = False,
 ) -> None:
-    """Remove everything made from a recording, and never make anything of it again.
+    """Remove a recording and everything made from it, in exported sets too, and never make anything of it again.
 
     \b
     termarena forge takedown session.cast
+    termarena forge takedown https://asciinema.example/a/123456
     """
+    from termarena.forge.forgetting import take_down
     from termarena.forge.ledger import Ledger
+    from termarena.forge.retrieving import RECORDINGS
 
-    with Ledger(_existing(forge)) as ledger:
-        outcome = ledger.find(name)
-        removed = ledger.take_down(outcome)
+    with Ledger(existing_forge(forge)) as ledger:
+        done = take_down(name, ledger, forge / RECORDINGS)
     if json:
-        print_json({"recording": outcome.recording, "removed": removed})
+        print_json({"recording": done.recording, "removed": done.removed})
         return
-    for path in removed:
+    for path in done.removed:
         print_line(path)
-    say(f"{outcome.source} is taken down: {len(removed)} paths removed")
+    say(f"{done.source} is taken down: {len(done.removed)} paths removed")
 
 
 def mount(group: typer.Typer) -> None:
@@ -253,7 +268,8 @@ def _transcript(recording: Path) -> Transcript:
     return found[0]
 
 
-def _existing(forge: Path) -> Path:
+def existing_forge(forge: Path) -> Path:
+    """The folder of a forge that was begun; raises `NotFound`."""
     from termarena.core.errors import NotFound
     from termarena.forge.ledger import FILE
 

@@ -49,6 +49,11 @@ create table if not exists tombstones (recording text primary key, at text not n
 create table if not exists blocked_sources (address text primary key, at text not null);
 create table if not exists placements (recording text not null, folder text not null, primary key (recording, folder));
 create table if not exists sketches (recording text primary key, source text not null, sketch text not null);
+create table if not exists reviews (
+    recording text not null, content text not null, annotator text not null, accepts integer not null,
+    flaws text not null, note text not null, at text not null, resolves integer not null,
+    primary key (recording, content, annotator)
+);
 create table if not exists runs (
     at text not null, recordings integer not null, known integer not null, took_s real not null
 );
@@ -242,7 +247,7 @@ class Ledger:
             if path.exists():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
                 removed.append(str(path))
-        for table in ("outcomes", "placements", "sketches"):
+        for table in ("outcomes", "placements", "sketches", "reviews"):
             self._database.execute(f"delete from {table} where recording = ?", (outcome.recording,))  # noqa: S608 - ours
         return removed
 
@@ -272,6 +277,11 @@ class Ledger:
 
     def _object(self, digest: str) -> Path:
         return self.folder / OBJECTS / digest[:2] / digest[2:]
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """What a query gives, for what is kept beside the outcomes."""
+        with closing(self._database.execute(query, values)) as rows:
+            return rows.fetchall()
 
     def _one(self, query: str, *values: object) -> tuple[Any, ...] | None:
         with closing(self._database.execute(query, values)) as rows:

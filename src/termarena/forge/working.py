@@ -17,6 +17,7 @@ from termarena.forge.intake import Unreadable
 from termarena.forge.ledger import Outcome, key_of, key_of_unreadable
 from termarena.forge.making import Making, MakingConfig, evidence, put_in_place
 from termarena.forge.screening.likeness import Likeness, similarity, sketch_of
+from termarena.forge.spans import spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -175,6 +176,7 @@ class _Shop:
                 state, why = "failed", (type(error).__name__, str(error)[:500])
                 found["traceback"] = traceback.format_exc()
             found = {**found, **evidence(making), "state": state, "gate": why[0], "reason": why[1]}
+            found |= {"licence": transcript.licence, "spans": _spans(making, folder)}
         return _outcome(transcript, key, state, why)._replace(
             title=found["title"],
             task_id=found["task_id"] if folder else None,
@@ -208,6 +210,11 @@ class _Shop:
 
 _ADMITTED: Final[tuple[State, tuple[str, str]]] = ("admitted", ("prove", "all three trials hold"))
 _NOTHING_FOUND: Final[dict[str, Any]] = {"title": "", "screening": [], "steps": [], "facts": [], "trials": []}
+
+
+def _spans(making: Making, folder: Path | None) -> dict[str, int]:
+    shown = making.screening.transcript if making.screening else None
+    return spans_of(shown, folder) if shown is not None and folder is not None else {}
 
 
 def _still_stands(known: Outcome) -> bool:

@@ -6,12 +6,14 @@ Only files are read: git itself would do what the checkout's own configuration s
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from termarena.forge.retrieving.licences import licence_of
 from termarena.tasks.pull.contract import shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["Checkout", "checkout_of"]
 
@@ -54,15 +56,20 @@ def checkout_of(path: Path) -> Checkout | None:
     if root is None:
         return None
     git = _git_folder(root / ".git")
-    return Checkout(root, _address(_text(git / "config")), _commit(git), licence_of(root))
+    return Checkout(root, _address(_text(_shared(git) / "config")), _commit(git), licence_of(root))
 
 
 def _git_folder(git: Path) -> Path:
-    """The folder itself; of a linked work tree, the one of the repository it belongs to."""
+    """The folder itself; of a linked work tree, its own within the repository."""
     if git.is_dir():
         return git
-    linked = Path(_text(git).removeprefix("gitdir:").strip())
-    return linked if linked.is_absolute() else git.parent / linked
+    return git.parent / _text(git).removeprefix("gitdir:").strip()
+
+
+def _shared(git: Path) -> Path:
+    """Where the configuration and the branches lie, which work trees share."""
+    common = _text(git / "commondir").strip()
+    return git / common if common else git
 
 
 def _commit(git: Path) -> str:
@@ -70,10 +77,10 @@ def _commit(git: Path) -> str:
     ref = _REF.fullmatch(head)
     if ref is None:
         return head if _COMMIT.fullmatch(head) else ""
-    loose = _text(git / ref[1]).strip() if ".." not in ref[1] else ""
+    loose = _text(_shared(git) / ref[1]).strip() if ".." not in ref[1] else ""
     if _COMMIT.fullmatch(loose):
         return loose
-    packed = re.search(rf"^({_COMMIT.pattern}) {re.escape(ref[1])}$", _text(git / "packed-refs"), re.MULTILINE)
+    packed = re.search(rf"^({_COMMIT.pattern}) {re.escape(ref[1])}$", _text(_shared(git) / "packed-refs"), re.MULTILINE)
     return packed[1] if packed else ""
 
 
