@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox.docker_support import left_over
-from termarena.core.errors import BuildError, CapabilityMissing, ImageError, SandboxBroken, SandboxStartError
+from termarena.core.errors import BuildError, ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox import Limits, Root, SandboxSpec
 from termarena.sandbox.docker import DockerDriver
 from termarena.sandbox.docker.compose import ComposeSandbox
 from termarena.sandbox.docker.composition import rewrite
 from termarena.sandbox.docker.sweeping import ask
-from termarena.sandbox.namespace import NamespaceDriver
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,11 +130,3 @@ def test_file_that_reaches_out_is_refused(key: str) -> None:
 def test_file_without_the_service() -> None:
     with pytest.raises(ImageError, match="there is: client"):
         rewrite({"services": {"client": {}}}, SandboxSpec(), service="main", tags={}, source="f", image=None)
-
-
-async def test_namespace_driver_says_who_can(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("services: {main: {image: x}}\n")
-    async with NamespaceDriver(home=tmp_path) as driver:
-        with pytest.raises(CapabilityMissing, match=r"several services.*docker"):
-            async with driver.start(SandboxSpec(root=Root(kind="compose", path=tmp_path / "c.yaml"))):
-                raise AssertionError(f"started as {os.getpid()}")
