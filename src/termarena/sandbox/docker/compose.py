@@ -94,12 +94,14 @@ class ComposeSandbox(DockerSandbox):
         """See the contract: every service."""
         await super().freeze()
         for other in self._others.values():
-            await other.freeze()
+            with contextlib.suppress(SandboxBroken):
+                await other.freeze()
 
     async def thaw(self) -> None:
         """See the contract: every service."""
         for other in self._others.values():
-            await other.thaw()
+            with contextlib.suppress(SandboxBroken):
+                await other.thaw()
         await super().thaw()
 
     async def _stop(self) -> None:
