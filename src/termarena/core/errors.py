@@ -19,7 +19,8 @@
     │   └── RecordingRefused     a recording that does not become a task, and at which gate
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
-    │   │   └── Unhealthy        a task's healthcheck did not pass within its clock
+    │   │   ├── Unhealthy        a task's healthcheck did not pass within its clock
+    │   │   └── ServiceFailed    a service beside the agent's ended, or did not become healthy
     │   ├── SandboxBroken        a running sandbox has ended or does not answer
     │   ├── SandboxFrozen        a frozen sandbox was asked for something that takes a running one
     │   ├── SandboxFileError     a file operation in a sandbox was refused (also an OSError)
@@ -81,6 +82,7 @@ __all__ = [
     "SandboxFileError",
     "SandboxFrozen",
     "SandboxStartError",
+    "ServiceFailed",
     "TaskError",
     "TaskFormatError",
     "TermArenaError",
@@ -292,6 +294,17 @@ class Unhealthy(SandboxStartError):
         self.command = command
         self.failures = failures
         self.output = output
+
+
+class ServiceFailed(SandboxStartError):
+    """A service of a task did not come up; `log_tail` is the end of what it wrote."""
+
+    def __init__(self, service: str, problem: str, log_tail: str = "") -> None:
+        """`problem` completes the sentence "the service <name> …"."""
+        hint = f"its log ends with: {log_tail}" if log_tail else "see its command and its healthcheck"
+        super().__init__(f"the service {service} {problem}", hint=hint)
+        self.service = service
+        self.log_tail = log_tail
 
 
 class SandboxBroken(SandboxError):

@@ -16,6 +16,7 @@ from termarena.core.errors import (
     SandboxBroken,
     SandboxStartError,
 )
+from termarena.sandbox.compositions import own_user
 from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.docker import abilities, labels
 from termarena.sandbox.docker.address import Address, find_address
@@ -24,7 +25,7 @@ from termarena.sandbox.docker.changes import Rows
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.hub import Hub
 from termarena.sandbox.docker.images import ImageStore, inspect_image
-from termarena.sandbox.docker.pinning import own_user, pin_composition
+from termarena.sandbox.docker.pinning import pin_composition
 from termarena.sandbox.docker.reaper import Reaper
 from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
 from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, SavedSnapshot, load_snapshot, restore
@@ -251,7 +252,8 @@ class DockerDriver:
         except EngineError as error:
             raise _start_error(error) from error
         image = ready.image
-        pinned = spec.model_copy(update={"root": Root(kind="image", image=image.id), "user": own_user(spec, image)})
+        user = own_user(spec, image.user)
+        pinned = spec.model_copy(update={"root": Root(kind="image", image=image.id), "user": user})
         return Prepared(pinned, image.digest, image.id, was_cached=ready.was_there)
 
     def new_labels(self, sandbox_id: str, root: Root) -> dict[str, str]:

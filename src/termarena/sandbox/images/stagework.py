@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from termarena.sandbox.images.making import Made
 from termarena.sandbox.images.mounting import MountPlaces, plan_mount
 from termarena.sandbox.images.recipe import names_folder, refuse
 from termarena.sandbox.spec import Network
+from termarena.sandbox.units import nanoseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -36,8 +36,6 @@ APT_SETTINGS: Final = "/dev/apt.conf"
 """Where a sandbox that fakes owners has what apt must be told."""
 TAIL_LINES: Final = 40
 LONGEST_LINE: Final = 64 << 10
-_DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|ms|s|m|h)")
-NANOSECONDS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +188,10 @@ class StageWork:
         return int(text)
 
     def _nanoseconds(self, text: str, one: Instruction) -> int:
-        parts = _DURATION.findall(text)
-        if not parts or "".join(number + unit for number, unit in parts) != text:
-            raise refuse(self.around.source, one.line, f"{text} is no duration", text=self.step)
-        return sum(int(float(number) * NANOSECONDS[unit]) for number, unit in parts)
+        try:
+            return nanoseconds_of(text)
+        except ValueError as error:
+            raise refuse(self.around.source, one.line, str(error), text=self.step) from error
 
     # Instructions that make layers.
 

@@ -325,6 +325,16 @@ class NamespaceSandbox:
         raise_refusal(received.message, "listen on", f"port {port}")
         return socket.socket(fileno=received.fds[0])
 
+    async def namespaces(self) -> tuple[int, ...]:
+        """Descriptors of its user and its network namespace, for other sandboxes to join; the caller closes them."""
+        return tuple((await self._channel.ask({"op": "namespaces"})).fds)
+
+    async def tree(self, path: str) -> int:
+        """A descriptor of a mounted folder or file of it, for another sandbox to mount once; the caller closes it."""
+        received = await self._channel.ask({"op": "tree", "path": path})
+        raise_refusal(received.message, "lend", path)
+        return received.fds[0]
+
     async def connect(self, port: int) -> socket.socket:
         """A connection to a service on the sandbox's loopback; raises `SandboxFileError` when nothing listens."""
         received = await self._channel.ask({"op": "connect", "port": port})

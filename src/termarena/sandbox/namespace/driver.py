@@ -21,7 +21,7 @@ from termarena.sandbox.namespace.launcher import Launched, Launcher
 from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import load_snapshot
-from termarena.sandbox.namespace.worker import Disk, LayerWorker
+from termarena.sandbox.namespace.worker import Disk, Joining, LayerWorker
 from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
@@ -101,9 +101,7 @@ class NamespaceDriver:
     def capabilities(self) -> Capabilities:
         """See the contract; the cgroups and ids are found at the first call."""
         cgroups, ids = self._find()
-        missing: dict[Feature, str] = {
-            Feature.SERVICES: "it has one service; use --driver docker",
-        }
+        missing: dict[Feature, str] = {}
         notes = []
         if not ids.has_users:
             missing[Feature.USERS] = "an ordinary user without newuidmap has one id; install uidmap, see /etc/subuid"
@@ -127,8 +125,7 @@ class NamespaceDriver:
 
     def _check(self, spec: SandboxSpec) -> None:
         capabilities = self.capabilities()
-        needed = {"dockerfile": Feature.BUILD, "compose": Feature.SERVICES}.get(spec.root.kind)
-        for feature in sorted((spec.requires | {needed} if needed else spec.requires) - capabilities.features):
+        for feature in sorted(spec.requires - capabilities.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
         if Feature.WRITABLE_SYSTEM in spec.requires and spec.root.kind == "host" and self._find()[1].kind != "shifted":
             why = "an ordinary user cannot change the host's files in place; give a root file system, or be root"
@@ -141,6 +138,10 @@ class NamespaceDriver:
         self._check(spec)
         if spec.root.kind in IMAGE_KINDS:
             return (await self._images.prepare(spec)).prepared
+        if spec.root.kind == "compose":
+            from termarena.sandbox.namespace.services import pin_services  # noqa: PLC0415 - only for who has services
+
+            return await pin_services(self._images, spec, home=self._home)
         was_known = self._store.known(spec.root) is not None
         base = await self._prepare(spec)
         return Prepared(spec, base.digest, was_cached=was_known)
@@ -154,6 +155,13 @@ class NamespaceDriver:
     @asynccontextmanager
     async def _start(self, spec: SandboxSpec, snapshot: Snapshot | None) -> AsyncIterator[NamespaceSandbox]:
         self._check(spec)
+        if spec.root.kind == "compose":
+            from termarena.sandbox.namespace.services import started  # noqa: PLC0415 - only for who has services
+
+            await self._ready()
+            async with started(self, self._images, spec, snapshot=snapshot) as main:
+                yield main
+            return
         if spec.root.kind in IMAGE_KINDS:
             await self._ready()
             rooted = await self._images.prepare(spec)
@@ -209,39 +217,52 @@ class NamespaceDriver:
         """A process with the ids of sandboxes that unpacks, packs and removes layers of images below `folder`."""
         await self._ready()
         base = await asyncio.to_thread(self._store.empty)
-        box = await self._make(SandboxSpec(), base, None, disk=Disk(folder))
+        box = await self._make(SandboxSpec(), base, None, lent=Disk(folder))
         try:
             yield LayerWorker(box)
         finally:
             await asyncio.shield(box.stop())
 
     @asynccontextmanager
-    async def start_on(self, spec: SandboxSpec, base: Base, disk: Disk | None) -> AsyncIterator[NamespaceSandbox]:
-        """A sandbox above `base`, for the steps of a build; its changes are kept on the disk that is lent to it."""
+    async def start_on(
+        self,
+        spec: SandboxSpec,
+        base: Base,
+        lent: Disk | Joining | None,
+        *,
+        snapshot: Snapshot | None = None,
+        kind: type[NamespaceSandbox] | None = None,
+    ) -> AsyncIterator[NamespaceSandbox]:
+        """A sandbox above `base` with what is lent to it: a step of a build, whose changes a disk keeps; a service."""
         await self._ready()
-        box = await self._make(spec, base, None, disk=disk)
+        box = await self._make(spec, base, snapshot, lent=lent, kind=kind or NamespaceSandbox)
+        is_joined = isinstance(lent, Joining) and bool(lent.namespaces)
         try:
-            async with self._networked(box, spec):
+            async with contextlib.nullcontext() if is_joined else self._networked(box, spec):
                 yield box
         finally:
             await asyncio.shield(box.stop())
 
     async def _make(
-        self, spec: SandboxSpec, base: Base, snapshot: Snapshot | None, *, disk: Disk | None = None
+        self,
+        spec: SandboxSpec,
+        base: Base,
+        snapshot: Snapshot | None,
+        *,
+        lent: Disk | Joining | None = None,
+        kind: type[NamespaceSandbox] = NamespaceSandbox,
     ) -> NamespaceSandbox:
         """A ready sandbox, or nothing left of it."""
         plan = Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1])
-        if disk is not None:
-            plan.message["disk"] = {"path": str(disk.folder), "holds_changes": disk.holds_changes}
-            plan.message["step_mounts"] = [mount.as_plan() for mount in disk.mounts]
-            plan.message["fakes_owners"] = disk.holds_changes and not plan.ids.has_users
+        if lent is not None:
+            plan.lend(lent)
         try:
             if snapshot is not None:
                 await plan.fork(snapshot)
             held, launched = await self._launch(plan)
         finally:
             plan.close()
-        box = NamespaceSandbox(plan.sandbox_id, spec, launched.control, held)
+        box = kind(plan.sandbox_id, spec, launched.control, held)
         try:
             answer = await box.ready(START_TIMEOUT_S)
         except BaseException as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxBroken, SandboxError, SandboxStartError
@@ -12,7 +12,7 @@ from termarena.sandbox.contract import Prepared
 from termarena.sandbox.spec import Root, SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from termarena.sandbox.images import ImageShelf, StoredImage
@@ -34,6 +34,7 @@ class Rooted:
     spec: SandboxSpec
     """What was asked for, with what the image says where nothing was said."""
     base: Base
+    image: StoredImage
 
 
 class ImageRoots:
@@ -78,17 +79,32 @@ class ImageRoots:
         user = image.config.user or spec.user if spec.user == SandboxSpec.model_fields["user"].default else spec.user
         told = spec.model_copy(update={"root": pinned, "user": user})
         prepared = Prepared(told, base.digest, image.id, was_cached=was_there, substitutes=image.substitutes)
-        return Rooted(prepared, _filled_in(told, image, root=spec.root), base)
+        return Rooted(prepared, _filled_in(told, image, root=spec.root), base, image)
 
-    async def _make(self, root: Root) -> bool:
-        """Have the image; whether it was there."""
+    async def build(self, context: Path, dockerfile: str, *, arguments: Mapping[str, str], target: str = "") -> Rooted:
+        """Build one image; raises as the contract's `prepare`."""
+        from termarena.sandbox.images import BuildOptions, build_image  # noqa: PLC0415 - only for who uses images
+
+        with self._using_home():
+            options = BuildOptions(dockerfile=dockerfile, arguments=arguments, target=target, on_log=self._on_log)
+            built = await build_image(self.shelf, context, None, options)
+        rooted = await self.prepare(SandboxSpec(root=Root(kind="image", image=built.image.id)))
+        return replace(rooted, prepared=replace(rooted.prepared, was_cached=built.was_cached), image=built.image)
+
+    @contextlib.contextmanager
+    def _using_home(self) -> Iterator[None]:
         try:
-            image, was_there = await self._image(root)
+            yield
         except OSError as error:
             if isinstance(error, SandboxError):
                 raise
             hint = "set TERMARENA_HOME to a folder that is writable and has room"
             raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
+
+    async def _make(self, root: Root) -> bool:
+        """Have the image; whether it was there."""
+        with self._using_home():
+            image, was_there = await self._image(root)
         layers = self.shelf.store.layers_of(image.config)
         folders = tuple(layer.files for layer in reversed(layers))
         over = self._driver.roots.over
