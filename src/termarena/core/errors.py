@@ -35,6 +35,7 @@
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
     │   ├── FetchError           a download or a clone failed (also an OSError)
+    │   │   └── FetchNotRecorded a replay was asked for what its recording does not hold
     │   ├── JournalDamaged       a line of a run's journal that is not as it was written
     │   └── RunNotWritable       a run's folder takes no more: its disk is full, or refuses (also an OSError)
     └── AgentError               the agent misbehaved
@@ -64,6 +65,7 @@ __all__ = [
     "DigestMismatch",
     "EngineError",
     "FetchError",
+    "FetchNotRecorded",
     "ImageError",
     "JournalDamaged",
     "LooseTask",
@@ -454,6 +456,18 @@ class FetchError(SandboxError, OSError):
         """`source` is what was being fetched, without any credential."""
         super().__init__(f"could not fetch {source}: {problem}", hint=hint)
         self.source = source
+
+
+class FetchNotRecorded(FetchError):
+    """A replay was asked for what its recording does not hold; nothing was asked of the network."""
+
+    def __init__(self, requests: tuple[str, ...], *, folder: str) -> None:
+        """`requests` are methods and addresses, without any credential; the first is named."""
+        more = f" (and {len(requests) - 1} more)" if len(requests) > 1 else ""
+        hint = "record it where there is a network: the same command with --record-fetches"
+        super().__init__(f"{requests[0]}{more}", f"it is not among the fetches of {folder}", hint=hint)
+        self.requests = requests
+        self.folder = folder
 
 
 class JournalDamaged(SandboxError):

@@ -168,6 +168,8 @@ def _not_ranked(lock: ConfigLock, seen: _Seen) -> tuple[NotRanked, ...]:
     if lock.origin is not None and lock.origin.changed_limits:
         told = ", ".join(f"{name} = {value}" for name, value in lock.origin.changed_limits.items())
         found["changed_limits"] = f"limits were not those of the tasks: {told}"
+    if options.replay_fetches is not None:
+        found["replayed_fetches"] = "what builds and tests downloaded came from a recording, not from its servers"
     if options.integrity != "enforce":
         found["integrity_not_enforced"] = "critical integrity findings were only reported"
     return tuple(NotRanked(reason=reason, message=message) for reason, message in found.items())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import EngineError, SandboxBroken
+from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken
 from termarena.grading.contract import GradingFault, Verdict
 from termarena.grading.control import against_control, needs_control
 from termarena.grading.grader import Grader
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests
 
 __all__ = ["Case", "Judge", "is_live_evidence", "under_policy"]
+
+NOT_LIVE: Final = "a live grading runs beside the agent's processes, which would be recorded or answered as well"
+NOT_LIVE_HINT: Final = "grade with --grading sealed, or leave the recording out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,7 @@ class Judge:
         start = case.start or await self._prepared(case.task.environment, case.task)
         with staged("control") as folder:
             job = replace(self._job(case), output=folder / "output", logs=None)
-            async with start.start(spec=under_policy(start.spec, case.grading.network)) as fresh:
+            async with start.start(spec=self._for_tests(start.spec, case)) as fresh:
                 if case.grading.mode != "separate":
                     return await self._grader.grade(fresh, job, graded_in="sealed")
                 async with self._verifier(case) as own:
@@ -169,13 +172,16 @@ class Judge:
     async def _sealed(self, case: Case) -> Verdict:
         if case.snapshot is None:
             raise ValueError("a sealed grading needs the snapshot of the state")
-        spec = under_policy(_without_agent(case.snapshot.spec), case.grading.network)
+        spec = self._for_tests(_without_agent(case.snapshot.spec), case)
         async with self._driver.start(case.snapshot, spec=spec) as fork:
             return await self._grade(case, fork, "sealed")
 
     async def _live(self, case: Case, *, counts: bool) -> Verdict:
         """Raises what a box that is gone raises, if this verdict is the one that counts; unless the kernel's counters
-        say that the box was exhausted, which is the agent's doing."""
+        say that the box was exhausted, which is the agent's doing. Raises `CapabilityMissing` with a recording: the
+        agent's processes would have it too."""
+        if self._options.fetch_plan is not None and case.box.spec.network.mode != "none":
+            raise CapabilityMissing("recorded fetches", driver=self._driver.name, why=NOT_LIVE, hint=NOT_LIVE_HINT)
         try:
             await case.box.thaw()
             return await self._grade(case, case.box, "live")
@@ -205,8 +211,16 @@ class Judge:
     @asynccontextmanager
     async def _verifier(self, case: Case) -> AsyncIterator[Sandbox]:
         state = await self._prepared(case.grading.environment or case.task.environment, case.task)
-        async with state.start(spec=under_policy(state.spec, case.grading.network)) as own:
+        async with state.start(spec=self._for_tests(state.spec, case)) as own:
             yield own
+
+    def _for_tests(self, spec: SandboxSpec, case: Case) -> SandboxSpec:
+        """The spec with the network that the tests have, and its recording where there is one."""
+        told = under_policy(spec, case.grading.network)
+        plan = self._options.fetch_plan
+        if plan is None:
+            return told
+        return told.model_copy(update={"fetches": plan.of(Path(case.task.provenance.path), case.task.id)})
 
     async def _prepared(self, environment: Environment, task: Task) -> StartState:
         return await self._stage.prepare(environment, folder=Path(task.provenance.path), task=task.id)

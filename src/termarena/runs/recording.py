@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from termarena.core.records import read_record_as, write_record
 from termarena.core.trajectory import TrajectoryAgent
@@ -126,9 +126,17 @@ def _sandbox(state: TrialState) -> SandboxFacts:
         image_digest=start.image_digest if start else None,
         is_host_root=start.is_host_root if start else False,
         substitutes=start.substitutes if start else (),
+        fetches=_fetches(state.options),
         processes_left=state.processes_left,
         state=state.state_kept,
     )
+
+
+def _fetches(options: RunOptions) -> Literal["recorded", "replayed"] | None:
+    plan = options.fetch_plan
+    if plan is None:
+        return None
+    return "recorded" if plan.mode == "record" else "replayed"
 
 
 def _limits(state: TrialState) -> LimitsUsed:

@@ -135,7 +135,8 @@ class Trials:
         """What trials on one driver share; raises `NotFound` for a driver that there is not."""
         if driver_name not in self._settings:
             driver = open_driver(driver_name, home=self._home, run_id=self._run_id, on_log=self._on_log)
-            stage = Stage(driver, build_timeout_multiplier=self._options.timeout_multiplier)
+            options = self._options
+            stage = Stage(driver, build_timeout_multiplier=options.timeout_multiplier, fetches=options.fetch_plan)
             judge = Judge(driver, stage, self._options, scrubber=self.scrubber)
             self._settings[driver_name] = Setting(self._options, driver, stage, judge, self._make_agent)
         return self._settings[driver_name]

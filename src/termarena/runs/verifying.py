@@ -227,6 +227,8 @@ def _of_result(view: RunView, attempt: AttemptFolder, result: TrialResult) -> It
         yield "unranked", "host-root", "it ran on the machine's own /usr, not in the task's image"
     if result.sandbox.substitutes:
         yield "unranked", "substitutes", f"another image stood for {result.sandbox.substitutes[0]}"
+    if result.sandbox.fetches == "replayed":
+        yield "unranked", "replayed-fetches", "what its build and its tests downloaded came from a recording"
 
 
 def _agrees(attempt: AttemptFolder, reward: float) -> bool:

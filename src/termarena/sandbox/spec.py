@@ -8,7 +8,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["MODEL_URL", "PROXY_PORT", "Feature", "Limits", "Mount", "Network", "NetworkMode", "Root", "SandboxSpec"]
+__all__ = [
+    "MODEL_URL",
+    "PROXY_PORT",
+    "Feature",
+    "Fetches",
+    "Limits",
+    "Mount",
+    "Network",
+    "NetworkMode",
+    "Root",
+    "SandboxSpec",
+]
 
 NetworkMode = Literal["none", "allowlist", "model_only", "public"]
 
@@ -110,6 +121,14 @@ class Network(_Frozen):
         return Network(mode="none" if is_alone else self.mode, allowed_hosts=self.allowed_hosts)
 
 
+class Fetches(_Frozen):
+    """A recording of downloads: kept there, or given out of it and nothing else."""
+
+    mode: Literal["record", "replay"]
+    folder: Path
+    """Holds `fetches.json` and the contents by digest."""
+
+
 class Mount(_Frozen):
     """A folder of this machine that a sandbox sees, shares with others, and cannot change."""
 
@@ -125,6 +144,8 @@ class SandboxSpec(_Frozen):
     root: Root = Root()
     limits: Limits = Limits()
     network: Network = Network()
+    fetches: Fetches | None = None
+    """What the network's place is taken by, in this sandbox and while its root is built; never for agents."""
     env: dict[str, str] = Field(default_factory=dict)
     """Added to PATH, HOME, USER, LOGNAME and LANG; nothing of the harness's environment is passed on."""
     workdir: str | None = None

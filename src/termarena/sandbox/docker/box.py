@@ -88,6 +88,7 @@ class DockerSandbox:
         self.container = container
         self._env: dict[str, str] = {} if "LANG" in origin.base.env else {"LANG": "C.UTF-8"}
         self._env.update(spec.env)
+        self._final: dict[str, str] = {}
         self._is_sealed = False
         self._aside = AsyncExitStack()
         self._looked_at: dict[str, Files] = {}
@@ -108,9 +109,9 @@ class DockerSandbox:
         """Whether its container was alive when last heard of."""
         return not self.container.ended.done()
 
-    def add_environment(self, env: Mapping[str, str]) -> None:
-        """Variables for every later command; the driver uses it for the proxy's address."""
-        self._env.update(env)
+    def add_environment(self, env: Mapping[str, str], *, is_final: bool = False) -> None:
+        """Variables for every later command, `is_final` over its own; the driver uses it for the proxy's address."""
+        (self._final if is_final else self._env).update(env)
 
     def _check_alive(self) -> None:
         if self.container.ended.done():
@@ -163,7 +164,8 @@ class DockerSandbox:
         who = await self.identity(user)
         asked = cwd or self._spec.workdir
         place = asked or self._origin.base.workdir or who.home
-        return Order(words, who, place, "" if asked else "/", {**who.environment(), **self._env, **(env or {})})
+        variables = {**who.environment(), **self._env, **(env or {}), **self._final}
+        return Order(words, who, place, "" if asked else "/", variables)
 
     async def exec(  # noqa: PLR0913 - the words of the contract
         self,

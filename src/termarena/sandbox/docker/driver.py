@@ -30,10 +30,10 @@ from termarena.sandbox.docker.reaper import Reaper
 from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
 from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, SavedSnapshot, load_snapshot, restore
 from termarena.sandbox.docker.sweeping import containers_with, remove_all_with
-from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import PROXY_PORT, Root, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import default_home
+from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -164,6 +164,9 @@ class DockerDriver:
             raise CapabilityMissing(feature.value, driver=self.name, why=declared.missing[feature])
         self._found.check_network(spec.network.mode)
         self._found.check_reach(spec)
+        if spec.fetches is not None and spec.root.kind in ("dockerfile", "compose"):
+            why = "the engine's own builder fetches what a Dockerfile asks for"
+            raise CapabilityMissing("recorded fetches", driver=self.name, why=why, hint="use --driver namespace")
         if spec.mounts and spec.root.kind == "compose":
             why = "the services of a compose file are as the file says"
             raise CapabilityMissing("a folder of this machine", driver=self.name, why=why)
@@ -354,8 +357,7 @@ class DockerDriver:
         local = box.container.local
         if local is None:
             raise CapabilityMissing("network through a proxy", driver=self.name, why=abilities.NO_PROXY)
-        async with Proxy(spec.network).serve(local.listen(PROXY_PORT)):
-            box.add_environment(Proxy.environment(PROXY_PORT))
+        async with way_out(box, spec, local.listen(PROXY_PORT)):
             yield
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.images.recipe import Instruction, Recipe, Stage
     from termarena.sandbox.images.shelf import ImageShelf
+    from termarena.sandbox.spec import Fetches
 
 __all__ = ["BuildOptions", "Built", "build_image"]
 
@@ -43,6 +44,8 @@ class BuildOptions:
     target: str = ""
     """The stage to stop at; empty for the last."""
     network: Network = field(default_factory=lambda: Network(mode="public"))
+    fetches: Fetches | None = None
+    """A recording of what RUN and ADD fetch: made, or in the network's place."""
     use_cache: bool = True
     secrets: Mapping[str, Path] = field(default_factory=dict)
     """Files for `RUN --mount=type=secret`, by their id; they land in no layer and in no key."""
@@ -66,7 +69,8 @@ class Built:
 async def build_image(shelf: ImageShelf, context: Path, name: str | None, options: BuildOptions | None = None) -> Built:
     """Build the Dockerfile of a context and store the image under `name`, or under one made of its id.
 
-    Raises `BuildError`, which has the step and the end of its output, `ImageError` for a base that cannot be had.
+    Raises `BuildError`, which has the step and the end of its output, `ImageError` for a base that cannot be had, and
+    with a recording what `open_fetches` raises.
     """
     options = options or BuildOptions()
     shelf.store.hold()
@@ -117,7 +121,7 @@ class _Build:
         self._around = Surroundings(
             source=recipe.source,
             context=context,
-            maker=LayerMaker(shelf, use_cache=options.use_cache, network=options.network),
+            maker=LayerMaker(shelf, use_cache=options.use_cache, network=options.network, fetches=options.fetches),
             say=options.say,
             given=options.arguments,
             image_named=self._image_named,

@@ -15,7 +15,6 @@ from termarena.sandbox.images.fetching import fetch_file
 from termarena.sandbox.images.making import Made
 from termarena.sandbox.images.mounting import MountPlaces, plan_mount
 from termarena.sandbox.images.recipe import names_folder, refuse
-from termarena.sandbox.spec import Network
 from termarena.sandbox.units import nanoseconds_of
 
 if TYPE_CHECKING:
@@ -225,7 +224,7 @@ class StageWork:
                 raise self._failed(one, f"the command ended with status {done.exit_status}")
             return {}
 
-        network = Network(mode="none") if mode == "none" else None
+        network = None if mode == "none" else self.around.maker.network
         return await self.around.maker.make(self.config, key, run, network=network, mounts=mounts)
 
     def _mounts(self, one: Instruction) -> tuple[tuple[Mount, ...], list[list[str]]]:
@@ -352,6 +351,7 @@ class StageWork:
             self.around.scratch,
             checksum=one.flag("checksum"),
             network=self.around.maker.network,
+            fetches=self.around.maker.fetches,
         )
 
         async def add(box: NamespaceSandbox) -> Owners:

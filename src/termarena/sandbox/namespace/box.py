@@ -87,9 +87,9 @@ class NamespaceSandbox:
         """Whether its process 1 was alive when last heard of."""
         return self._channel.ended is None
 
-    def add_environment(self, env: Mapping[str, str]) -> None:
-        """Variables for every later command; the driver uses it for the proxy's address."""
-        self._commands.add_environment(env)
+    def add_environment(self, env: Mapping[str, str], *, is_final: bool = False) -> None:
+        """Variables for every later command, `is_final` over its own; the driver uses it for the proxy's address."""
+        self._commands.add_environment(env, is_final=is_final)
 
     async def ready(self, timeout_s: float) -> wire.Message:
         """Wait until it is assembled: the message `ready` or `failed`. Raises `SandboxBroken`, `TimeoutError`."""

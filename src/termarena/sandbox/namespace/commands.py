@@ -67,13 +67,14 @@ class Commands:
         self._held = held
         self._rules = rules
         self._env = dict(spec.env)
+        self._final: dict[str, str] = {}
         self._opened: dict[int, asyncio.Future[wire.Received]] = {}
         self._draining: set[Collector] = set()
         self._is_closed = False
 
-    def add_environment(self, env: Mapping[str, str]) -> None:
-        """Variables for every later command."""
-        self._env.update(env)
+    def add_environment(self, env: Mapping[str, str], *, is_final: bool = False) -> None:
+        """Variables for every later command; `is_final`: also over those that come with it."""
+        (self._final if is_final else self._env).update(env)
 
     def command(
         self, argv: Sequence[str], *, user: str | None, cwd: str | None, env: Mapping[str, str] | None
@@ -89,7 +90,7 @@ class Commands:
             "argv": words,
             "user": self.user(user),
             "cwd": cwd or self._spec.workdir,
-            "env": {**self._env, **(env or {})},
+            "env": {**self._env, **(env or {}), **self._final},
             "grace_s": GRACE_S,
             "timeout_s": None,
             "is_login": True,

@@ -22,10 +22,10 @@ from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import load_snapshot
 from termarena.sandbox.namespace.worker import Disk, Joining, LayerWorker
-from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
+from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -324,8 +324,7 @@ class NamespaceDriver:
             yield
             return
         listener = await box.listen(PROXY_PORT)
-        async with Proxy(spec.network).serve(listener):
-            box.add_environment(Proxy.environment(PROXY_PORT))
+        async with way_out(box, spec, listener, has_users=self.ids.has_users):
             yield
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxStartError, ServiceFailed, Unhealthy
 from termarena.sandbox.compositions import own_user
+from termarena.sandbox.contract import ROOT_NAMES
 from termarena.sandbox.health import until_healthy
-from termarena.sandbox.namespace.commands import ROOT_NAMES
 from termarena.sandbox.namespace.services.box import ServiceLog, ServicesSandbox
 from termarena.sandbox.namespace.services.commands import Order, check_ports, order_of
 from termarena.sandbox.namespace.services.ground import laid
