@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from termarena.arena.config import ArenaConfig
 
-__all__ = ["Listening", "is_loopback", "listen", "serve"]
+__all__ = ["Listening", "listen", "serve"]
 
 GRACE_S: Final = 3
 """Whoever watches a battle would hold the server up for as long as it lasts."""
@@ -29,14 +28,6 @@ class Listening:
 
     socket: socket.socket
     url: str
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def listen(config: ArenaConfig) -> Listening:

@@ -70,10 +70,11 @@ def serve(  # noqa: PLR0913 - one parameter per option
     if context.invoked_subcommand is not None:
         return
     from termarena.core.errors import MissingExtra, UsageError
+    from termarena.core.hosts import is_loopback
 
     try:
         from termarena.arena.config import ArenaConfig
-        from termarena.arena.serving import is_loopback, listen
+        from termarena.arena.serving import listen
         from termarena.arena.serving import serve as go_on
     except ModuleNotFoundError as error:
         raise MissingExtra(str(error.name), extra="arena", purpose="the arena") from error
