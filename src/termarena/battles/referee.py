@@ -147,6 +147,8 @@ class Referee:
             concurrency=parallel,
             retries=limits.retries,
             timeout_multiplier=config.tasks.timeout_multiplier * order.wanted.timeout_multiplier,
+            cpus=config.tasks.cpus,
+            memory_mb=config.tasks.memory_mb,
         )
 
     def _maker(self, order: Order, tallies: dict[TrialKey, Tally]) -> Callable[[TrialPlan], WhiteAgent]:

@@ -72,7 +72,9 @@ class Place:
     def check(self) -> None:
         """Raises `UsageError` for a server that anybody could use."""
         if not self.is_loopback and not self.key:
-            hint = "give a key (TERMARENA_GREEN_KEY, --key-file), and put TLS in front; or stay on 127.0.0.1"
+            hint = (
+                "give a key (--key-file; green: TERMARENA_GREEN_KEY, white: TERMARENA_WHITE_KEY), and put TLS in front"
+            )
             raise UsageError(f"{self.host} can be reached by others: a key is needed", hint=hint)
 
 

@@ -163,6 +163,8 @@ def _not_ranked(lock: ConfigLock, seen: _Seen) -> tuple[NotRanked, ...]:
     usual_s = RunOptions.model_fields["default_timeout_s"].default
     if options.default_timeout_s != usual_s:
         found["changed_limits"] = f"tasks without a limit were given {options.default_timeout_s:g} s, not {usual_s:g} s"
+    if options.changed_resources:
+        found["changed_limits"] = f"sandboxes had {options.changed_resources}, whatever the tasks ask for"
     if options.agent.partition(":")[0] in BASELINES:
         found["baseline"] = f"{options.agent} measures the harness or the tasks, not an agent"
     if lock.origin is not None and lock.origin.changed_limits:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.terminal import Terminal
     from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests
 
-__all__ = ["Case", "Judge", "is_live_evidence", "under_policy"]
+__all__ = ["Case", "Judge", "is_live_evidence", "under_limits", "under_policy"]
 
 NOT_LIVE: Final = "a live grading runs beside the agent's processes, which would be recorded or answered as well"
 NOT_LIVE_HINT: Final = "grade with --grading sealed, or leave the recording out"
@@ -83,6 +83,16 @@ def under_policy(spec: SandboxSpec, policy: NetworkPolicy | None) -> SandboxSpec
         return spec
     network = Network(mode=policy.mode, allowed_hosts=policy.allowed_hosts)
     return spec.model_copy(update={"network": network})
+
+
+def under_limits(spec: SandboxSpec, options: RunOptions) -> SandboxSpec:
+    """The spec with the processors and the memory that the run has set, if it has."""
+    changed: dict[str, float | int] = {}
+    if options.cpus is not None:
+        changed["cpus"] = options.cpus
+    if options.memory_mb is not None:
+        changed["memory_bytes"] = options.memory_mb << 20
+    return spec.model_copy(update={"limits": spec.limits.model_copy(update=changed)}) if changed else spec
 
 
 def _without_agent(spec: SandboxSpec) -> SandboxSpec:

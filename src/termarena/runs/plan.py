@@ -58,6 +58,9 @@ class RunOptions(BaseModel):
     """Trials at once; None is what the machine's processors and memory allow."""
     timeout_multiplier: Annotated[float, Field(gt=0)] = 1.0
     """Of the agent's, the tests' and the build's time; runs with another value than 1 are not ranked."""
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    memory_mb: Annotated[int, Field(ge=16)] | None = None
+    """Of every sandbox, in the place of what its task asks for; runs with one of them are not ranked."""
     default_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """For tasks that set the agent no limit."""
     record_fetches: str | None = None
@@ -80,6 +83,12 @@ class RunOptions(BaseModel):
     def fetch_plan(self) -> FetchPlan | None:
         """Whether and where downloads are recorded or replayed."""
         return FetchPlan.wished(record=self.record_fetches, replay=self.replay_fetches)
+
+    @property
+    def changed_resources(self) -> str:
+        """What sandboxes have in the place of what their tasks ask for, in words; empty where nothing is changed."""
+        told = [f"{self.cpus:g} processors"] if self.cpus is not None else []
+        return " and ".join([*told, *([f"{self.memory_mb} MB"] if self.memory_mb is not None else [])])
 
 
 class TrialPlan(NamedTuple):

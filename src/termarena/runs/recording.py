@@ -147,8 +147,8 @@ def _limits(state: TrialState) -> LimitsUsed:
         test_timeout_s=sum(leg.grading.timeout_s for leg in legs) * state.options.timeout_multiplier,
         timeout_multiplier=state.options.timeout_multiplier,
         is_default_timeout=any(leg.is_default_timeout for leg in legs),
-        cpus=environment.cpus,
-        memory_mb=environment.memory_mb,
+        cpus=state.options.cpus or environment.cpus,
+        memory_mb=state.options.memory_mb or environment.memory_mb,
     )
 
 

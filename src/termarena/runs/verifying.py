@@ -119,6 +119,10 @@ def _of_lock(lock: ConfigLock) -> Iterator[Finding]:
         yield Finding("unranked", "imported", "", f"the results were imported from {lock.origin.tool}")
     if options.timeout_multiplier != 1:
         yield Finding("unranked", "limits", "", f"time limits were multiplied by {options.timeout_multiplier:g}")
+    if options.changed_resources:
+        yield Finding(
+            "unranked", "limits", "", f"sandboxes had {options.changed_resources}, whatever the tasks ask for"
+        )
     if options.integrity != "enforce":
         yield Finding("unranked", "integrity", "", "tampering was only reported, and took no pass away")
     broken = [task.id for task in lock.tasks if task.problem is not None]
@@ -290,5 +294,6 @@ def _of_task(result: TrialResult, task: Task | None, options: RunOptions) -> Ite
         given = result.limits.agent_timeout_s
         yield "broken", "limits", f"the agent was given {given:g} s, and the task allows {own:g} s"
     wanted, used = task.environment, result.limits
-    if (used.cpus, used.memory_mb) != (wanted.cpus, wanted.memory_mb):
+    asked_for = (options.cpus or wanted.cpus, options.memory_mb or wanted.memory_mb)
+    if (used.cpus, used.memory_mb) != asked_for:
         yield "broken", "limits", "processors or memory are others than the task's"
