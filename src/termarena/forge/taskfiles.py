@@ -73,7 +73,11 @@ def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
             "recording_digest": draft.digest,
             "recorded_at": (draft.facts.recorded_at if draft.facts else None) or "unknown",
             "license": "unknown: ask whoever made the recording",
-            "termarena": {"requires": list(draft.requires), "setup": "setup.sh"},
+            "termarena": {
+                "requires": list(draft.requires),
+                "setup": "setup.sh",
+                "tests": {"verdict": "reward_pipe"},
+            },
         },
         "agent": {"timeout_sec": float(min(3600, max(300, round(60 * took_s))))},
         "verifier": {"timeout_sec": 120.0},
