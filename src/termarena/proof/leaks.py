@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.proof.evidence import Evidence, Frozen
 from termarena.proof.shell import Script
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Leak", "Leaks", "buried_in", "prove_no_leaks"]
 
 SMALLEST_BYTES: Final = 24
-"""A smaller file may be the same by chance."""
+"""A smaller file may be the same by chance, unless its name says what it is."""
+LEAST_BYTES: Final = 4
+_TELLING: Final = re.compile(r"(?i)expected|truth|answer|golden|solution|oracle|reference")
 FIND_S: Final = 60.0
 LARGEST_ANSWER_BYTES: Final = 1 << 20
 MOST_BURIED: Final = 50_000
@@ -102,7 +104,7 @@ def _digest(path: Path) -> str | None:
     """Of a small regular file; None of anything else."""
     try:
         about = path.lstat()
-        if not stat.S_ISREG(about.st_mode) or not SMALLEST_BYTES <= about.st_size <= LARGEST_ANSWER_BYTES:
+        if not stat.S_ISREG(about.st_mode) or not LEAST_BYTES <= about.st_size <= LARGEST_ANSWER_BYTES:
             return None
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
@@ -110,31 +112,43 @@ def _digest(path: Path) -> str | None:
 
 
 def _buried(
-    buried: Iterable[tuple[str, str]], hidden: Mapping[str, tuple[str, str]], *, shown: Mapping[str, str]
+    buried: Iterable[tuple[str, str]], hidden: Mapping[str, Secret], *, shown: Mapping[str, str]
 ) -> Iterator[Leak]:
     """What is only in a layer: the agent does not see it, whoever has the image does."""
     for path, digest in buried:
         if path in TAKEN and path not in shown:
             kind = "tests" if path == "/tests" else "solution"
             yield Leak(kind=kind, where=path, what="is in a layer of the image")
-        elif digest in hidden and shown.get(path) != digest:
-            kind, name = hidden[digest]
-            yield Leak(kind=kind, where=path, what=f"is in a layer of the image, the same as {name}")
+        elif digest in hidden and shown.get(path) != digest and hidden[digest].is_known_by(path):
+            secret = hidden[digest]
+            yield Leak(kind=secret.kind, where=path, what=f"is in a layer of the image, the same as {secret.name}")
 
 
-def _hidden(task: Task) -> dict[str, tuple[str, str]]:
-    """Digest → kind and name of every file that an agent must not see, but for tests' files that it is given anyway."""
+class Secret(NamedTuple):
+    """A file that an agent must not see."""
+
+    kind: str
+    name: str
+    size_bytes: int
+
+    def is_known_by(self, path: str) -> bool:
+        """Whether a file of the same content at this path is no chance."""
+        return self.size_bytes >= SMALLEST_BYTES or _TELLING.search(path.rpartition("/")[2]) is not None
+
+
+def _hidden(task: Task) -> dict[str, Secret]:
+    """By digest, every file that an agent must not see, but for tests' files that it is given anyway."""
     given = {file.sha256() for file in task.environment.context if file.kind == "file" and _is_given(file.path)}
     trees = [
         ("solution", task.solution.files if task.solution else ()),
         ("tests", task.tests.files if task.tests else ()),
     ]
     return {
-        digest: (kind, file.path)
+        digest: Secret(kind, file.path, file.size_bytes)
         for kind, files in trees
         for file in files
         if file.kind == "file"
-        and file.size_bytes >= SMALLEST_BYTES
+        and file.size_bytes >= LEAST_BYTES
         and not ((digest := file.sha256()) in given and kind == "tests")
     }
 
@@ -158,23 +172,22 @@ def _folders(task: Task) -> list[str]:
     return list(dict.fromkeys((task.environment.workdir or "/app", *PLACES)))
 
 
-async def _answers(stand: Stand, solved: Evidence) -> dict[str, tuple[str, str]]:
-    """Digest → kind and name of every output that the instruction names, as the solution writes it."""
+async def _answers(stand: Stand, solved: Evidence) -> dict[str, Secret]:
+    """By digest, every output that the instruction names, as the solution writes it."""
     contents = await stand.contents_after_solving(asked_for(stand.task, solved.state))
     return {
-        hashlib.sha256(content).hexdigest(): ("answer", path)
+        hashlib.sha256(content).hexdigest(): Secret("answer", path, len(content))
         for path, content in contents.items()
-        if SMALLEST_BYTES <= len(content) <= LARGEST_ANSWER_BYTES
+        if LEAST_BYTES <= len(content) <= LARGEST_ANSWER_BYTES
     }
 
 
-def _matching(found: Mapping[str, str], hidden: Mapping[str, tuple[str, str]]) -> Iterator[Leak]:
+def _matching(found: Mapping[str, str], hidden: Mapping[str, Secret]) -> Iterator[Leak]:
     for path, digest in found.items():
         if path in TAKEN:
             yield Leak(kind="tests" if path == "/tests" else "solution", where=path, what="is there from the start")
-        elif digest in hidden:
-            kind, name = hidden[digest]
-            yield Leak(kind=kind, where=path, what=f"is the same as {name}")
+        elif digest in hidden and hidden[digest].is_known_by(path):
+            yield Leak(kind=hidden[digest].kind, where=path, what=f"is the same as {hidden[digest].name}")
 
 
 def _named(task: Task) -> Iterator[Leak]:
