@@ -68,9 +68,10 @@ async def test_a_solution_that_wants_to_be_root_without_need_is_fragile(prover: 
     assert OTHER_ORDER in {one.condition for one in proof.solvable.untried}
 
 
-@pytest.mark.needs("user-namespaces", "faketime")
+@pytest.mark.needs("user-namespaces", "faketime", "gcc", "python3")
 async def test_a_solution_that_is_bound_to_a_date_is_fragile(prover: Prover) -> None:
-    made = Made(solution="date +%Y >/app/year.txt\necho 1 >/app/one.txt\n")
+    wait = "import threading, time; time.sleep(0.01); threading.Event().wait(0.01)"
+    made = Made(solution=f"date +%Y >/app/year.txt\npython3 -c '{wait}' && echo 1 >/app/one.txt\n")
     proof = await prover.prove(prover.task(made, "free"), attempts=5, mutants=0)
     assert proof.solvable is not None
     assert proof.solvable.is_sound, proof.faults

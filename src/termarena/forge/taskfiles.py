@@ -79,7 +79,11 @@ def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
             "recorded_at": draft.recorded_at or "unknown",
             "license": draft.licence or "unknown: ask whoever made the recording",
             "repositories": [_origin(one) for one in draft.repositories],
-            "termarena": {"requires": list(draft.requires), "setup": "setup.sh"},
+            "termarena": {
+                "requires": list(draft.requires),
+                "setup": "setup.sh",
+                "tests": {"verdict": "reward_pipe"},
+            },
         },
         "agent": {"timeout_sec": float(min(3600, max(300, round(60 * took_s))))},
         "verifier": {"timeout_sec": 120.0},

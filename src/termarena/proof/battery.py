@@ -137,7 +137,9 @@ async def _carry_out(stand: Stand, options: BatteryOptions, found: _Findings) ->
     if solved is not None and found.solvable is not None:
         await _judge_tests(stand, options, found, solved)
     if found.trivial.is_scored and not found.trivial.passes:
-        found.hackable, tried = await prove_not_hackable(stand, options.exploits)
+        found.hackable, tried = await prove_not_hackable(
+            stand, options.exploits, nothing=max(found.trivial.reward or 0.0, 0.0)
+        )
         found.evidence += tried
         found.faults += hackable_faults(found.hackable)
     found.leaks = await prove_no_leaks(stand, solved)

@@ -44,15 +44,13 @@ class Graded(Frozen):
     fault: str | None = None
     """Why there is no reward."""
 
-    @property
-    def earns(self) -> bool:
-        """Whether it counts as solved, as the harness grades."""
-        return self.reward is not None and self.reward >= 1
+    def earns(self, more_than: float) -> bool:
+        """Whether it is worth more than this, as the harness grades; a part of a reward is one too."""
+        return self.reward is not None and self.reward > more_than
 
-    @property
-    def fools_the_tests(self) -> bool:
-        """Whether the tests alone would have let it pass."""
-        return max(self.raw_reward or 0.0, self.reward or 0.0) >= 1
+    def fools_the_tests(self, more_than: float) -> bool:
+        """Whether the tests alone would have given more than this."""
+        return max(self.raw_reward or 0.0, self.reward or 0.0) > more_than
 
 
 class Evidence(Frozen):

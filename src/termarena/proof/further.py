@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import time
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +16,7 @@ from termarena.proof.conditions import PLACE, Condition
 from termarena.proof.evidence import Frozen
 from termarena.proof.shuffling import MARK
 from termarena.sandbox import Feature
+from termarena.sandbox.staged import staged
 from termarena.tasks.model import Task
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ FAKETIME: Final = (
     "/usr/lib64/faketime/libfaketime.so.1",
     "/usr/local/lib/faketime/libfaketime.so.1",
 )
+COMPILE_S: Final = 60.0
 _PYTEST: Final = re.compile(rb"\bpytest\b")
 _TEXT_BYTES: Final = 1 << 16
 
@@ -88,16 +92,47 @@ def _later(task: Task) -> Condition | str:
     if task.environment.network.mode != "none":
         return "the task has a network, whose certificates have dates"
     library = next((found for place in FAKETIME for found in sorted(Path("/").glob(place.lstrip("/")))), None)
-    if library is None:
-        return "libfaketime is not on this machine; the Debian package is faketime"
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if library is None or compiler is None:
+        missing = "libfaketime is not on this machine; the Debian package is faketime"
+        return missing if library is None else "there is no C compiler on this machine; the Debian package is gcc"
+    waiting = _compiled(compiler)
+    if waiting is None:
+        return f"{compiler} does not compile what libfaketime needs beside it"
+    preloaded = (("waiting.so", waiting), (library.name, library.read_bytes()))
     expected = time.time() + DAYS * DAY_S
     return Condition(
         LATER,
         f"{DAYS} days later",
-        env={"LD_PRELOAD": f"{PLACE}/{library.name}", "FAKETIME": f"+{DAYS}d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"},
-        files={library.name: library.read_bytes()},
+        env={
+            "LD_PRELOAD": " ".join(f"{PLACE}/{name}" for name, _ in preloaded),
+            "FAKETIME": f"+{DAYS}d",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        },
+        files=dict(preloaded),
         probe=lambda said: None if _is_about(said, expected) else "libfaketime has no effect on programs of this image",
     )
+
+
+def _compiled(compiler: str) -> bytes | None:
+    """What makes programs under libfaketime able to wait; None where it does not compile."""
+    source = files("termarena.proof") / "waiting.c"
+    with staged("clock") as folder:
+        made = folder / "waiting.so"
+        words = [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-nostdlib",
+            f"-DSHIFT_S={DAYS * DAY_S}L",
+            "-xc",
+            "-",
+            "-o",
+            str(made),
+        ]
+        done = subprocess.run(words, input=source.read_bytes(), capture_output=True, check=False, timeout=COMPILE_S)  # noqa: S603 - fixed arguments, our own source
+        return made.read_bytes() if done.returncode == 0 else None
 
 
 def _is_about(said: str, expected_s: float) -> bool:

@@ -122,6 +122,8 @@ def wilson(count: int, total: int) -> tuple[float, float]:
 
 def _why(evidence: Evidence) -> str:
     bad = [name for name, state in evidence.tests.items() if state not in ("passed", "xfailed")]
+    reward = evidence.gradings[0].reward if evidence.gradings else None
+    part = f"it earns {reward:g} of 1; " if reward else ""
     if bad:
-        return f"not passed: {', '.join(bad[:5])}"
-    return evidence.message
+        return f"{part}not passed: {', '.join(bad[:5])}"
+    return part + evidence.message

@@ -23,6 +23,7 @@ from termarena.runs.plan import RunOptions, TrialKey
 from termarena.runs.setting import Setting
 from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
+from termarena.sandbox.contract import Layered
 from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
@@ -137,6 +138,15 @@ class Stand:
             async with start.start() as box:
                 yield box
 
+    async def image_layers(self) -> tuple[Path, ...]:
+        """The layers of the start state's image as folders; none where there is no image, or they cannot be had. Raises
+        what making the start state raises."""
+        task, driver = self.task, self._bench.driver
+        if not isinstance(driver, Layered):
+            return ()
+        start = await self._bench.stage.prepare(task.environment, folder=Path(task.provenance.path), task=task.id)
+        return await driver.layers(start.spec)
+
     async def contents_after_solving(self, paths: tuple[str, ...]) -> dict[str, bytes]:
         """What the files at these paths hold once the solution has run; one that cannot be read is left out."""
         reading = _Reading(self.task, paths)
@@ -236,9 +246,11 @@ class _Sparing:
     async def judge(self, case: Case) -> Verdict:
         """See `Referee`. Only mutants are spared: what is repeated to see whether it holds is graded each time.
 
-        An exploit that left no process is graded sealed alone: beside it, a live grading would find the same files.
+        An exploit that left no process is graded sealed alone, unless that brings programs of its own: a live grading
+        would find the same files.
         """
-        if self._act.stage == "hackable" and not case.processes_left:
+        brings_programs = case.tests is not None and case.tests.toolchain == "pristine"
+        if self._act.stage == "hackable" and not case.processes_left and not brings_programs:
             return await self._sealed.judge(case)
         if self._act.stage != "discriminating" or case.processes_left or case.task.steps:
             return await self._judge.judge(case)

@@ -16,7 +16,7 @@ from termarena.grading.job import GradingJob
 from termarena.grading.rules.places import ONLY_LIVE
 from termarena.grading.separate import carry_over, collect
 from termarena.runs.faults import has_exhausted_resources, last_usage
-from termarena.sandbox import Network
+from termarena.sandbox import Feature, Network
 from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
     from termarena.sandbox.staging import StartState, StartStates
     from termarena.sandbox.terminal import Terminal
-    from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests
+    from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests, Toolchain
 
 __all__ = ["Case", "Judge", "is_live_evidence", "under_limits", "under_policy"]
 
@@ -182,9 +182,19 @@ class Judge:
     async def _sealed(self, case: Case) -> Verdict:
         if case.snapshot is None:
             raise ValueError("a sealed grading needs the snapshot of the state")
+        toolchain = self._toolchain(case)
         spec = self._for_tests(_without_agent(case.snapshot.spec), case)
+        spec = spec.model_copy(update={"pristine_system": toolchain == "pristine"})
         async with self._driver.start(case.snapshot, spec=spec) as fork:
-            return await self._grade(case, fork, "sealed")
+            verdict = await self._grade(case, fork, "sealed")
+        return verdict.model_copy(update={"toolchain": toolchain})
+
+    def _toolchain(self, case: Case) -> Toolchain:
+        """Whose programs run the tests of a sealed grading: those of the start where the task allows it and the driver
+        can bring them, else what the agent left."""
+        is_allowed = case.tests is not None and case.tests.toolchain == "pristine"
+        can = Feature.PRISTINE_SYSTEM in self._driver.capabilities().features
+        return "pristine" if is_allowed and can else "agents"
 
     async def _live(self, case: Case, *, counts: bool) -> Verdict:
         """Raises what a box that is gone raises, if this verdict is the one that counts; unless the kernel's counters

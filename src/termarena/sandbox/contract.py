@@ -354,6 +354,14 @@ class Sandbox(Protocol):
 
 
 @runtime_checkable
+@runtime_checkable
+class Layered(Protocol):
+    """A driver that has the layers of images as folders of this machine."""
+
+    async def layers(self, spec: SandboxSpec) -> tuple[Path, ...]:
+        """The layers below a sandbox of this spec, uppermost first; none where its root is no image."""
+
+
 class Driver(Protocol):
     """Makes sandboxes of one kind. Leaving its own `async with` ends everything it started."""
 

@@ -43,6 +43,7 @@ class Feature(StrEnum):
     SERVICES = "several services"
     BUILD = "building a Dockerfile"
     HOST_ROOT = "this machine's own files as its root"
+    PRISTINE_SYSTEM = "the system's folders as they were at the start"
 
 
 class _Frozen(BaseModel):
@@ -158,5 +159,9 @@ class SandboxSpec(_Frozen):
     runs_entrypoint: bool = False
     """Images: whether the image's own ENTRYPOINT begins the sandbox, as with `docker run IMAGE sleep infinity`; it may
     start services. A fork never runs it again."""
+    pristine_system: bool = False
+    """Forks: `/usr`, `/bin`, `/lib` and their like, and the loader's settings, are as they were when the sandbox of the
+    snapshot began, whatever was made of them since, and read-only. A driver without `Feature.PRISTINE_SYSTEM` must not
+    be asked for it."""
     requires: frozenset[Feature] = frozenset()
     """A missing one is refused before start; every other limit is applied as well as the machine allows."""

@@ -203,7 +203,9 @@ class _Folder:
             )
         if entry is None and (not tree or (grading.environment is not None and grading.environment.context == tree)):
             return None
-        return Tests(files=tree, entry=entry, verdict=ours.verdict, same_shell=ours.same_shell)
+        return Tests(
+            files=tree, entry=entry, verdict=ours.verdict, same_shell=ours.same_shell, toolchain=ours.toolchain
+        )
 
     def _solution(self, place: str) -> Solution | None:
         tree, names = self._bundled(place)

@@ -146,6 +146,14 @@ class NamespaceDriver:
         base = await self._prepare(spec)
         return Prepared(spec, base.digest, was_cached=was_known)
 
+    async def layers(self, spec: SandboxSpec) -> tuple[Path, ...]:
+        """The folders of the layers of an image, uppermost first; none where the root is no image. Raises as
+        `prepare`."""
+        if spec.root.kind not in IMAGE_KINDS:
+            return ()
+        await self._ready()
+        return (await self._images.prepare(spec)).base.volumes[0].lowers
+
     def start(
         self, what: SandboxSpec | Snapshot, *, spec: SandboxSpec | None = None
     ) -> AbstractAsyncContextManager[NamespaceSandbox]:

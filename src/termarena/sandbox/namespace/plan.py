@@ -61,6 +61,7 @@ class Plan:
             "watch_bytes": None if has_memory_group else limits.memory_bytes,
             "wall_s": limits.wall_s,
             "disk": None,
+            "pristine_system": spec.pristine_system,
             "fakes_owners": False,
             "step_mounts": [],
             "join_fds": [],

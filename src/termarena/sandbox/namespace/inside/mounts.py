@@ -12,7 +12,7 @@ import os
 import stat
 from typing import Any, Final, NoReturn
 
-from . import files, tar, unpack
+from . import files, pristine, tar, unpack
 from . import syscalls as sc
 
 STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
@@ -92,11 +92,14 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     if lent is not None:
         _attach_disk(lent)
     volumes = []
+    started: list[tuple[str, list[str]]] = []
     for index, at in enumerate(ats):
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
         own_layers = names[: layers + plan["volumes"][index]["layers"]]
         place = "disk/" if disk and disk["holds_changes"] and index == 0 else ""
         volumes.append(_mount_volume(index, at, names, layers=own_layers, place=place))
+        started.append((at, names[1:] if own_layers else names))
+    system = pristine.find(started) if plan["pristine_system"] else []
     for index, mount in enumerate(plan["mounts"], start=len(ats)):
         _mount_folder(f"new{mount['at']}", *_attach(index, opened[index]))
     if disk:
@@ -108,6 +111,7 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     sc.pivot_root(".", ".")
     sc.unmount(".")
     os.chdir("/")
+    pristine.lay(system)
     return volumes
 
 
