@@ -103,6 +103,7 @@ def run(held: HeldNow, run: Slug, chosen: Annotated[MatrixFilter, Query()]) -> s
         "run.html",
         run=detail.run,
         report=detail.report,
+        verified=detail.verified,
         matrix=matrix,
         chosen=chosen,
         board=board,

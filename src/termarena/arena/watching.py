@@ -75,7 +75,7 @@ class Watcher:
         try:
             is_changed = take_in(self._database, folder).is_changed
         except (TermArenaError, OSError) as error:
-            self.problems[folder.id] = str(error)
+            self.problems[folder.id] = self._told(str(error))
             _log.warning("%s is not taken in: %s", folder.path, error)
             return False
         except SQLAlchemyError as error:
@@ -87,6 +87,12 @@ class Watcher:
         self.problems.pop(folder.id, None)
         return is_changed
 
+    def _told(self, problem: str) -> str:
+        """Without places of this machine: anyone may read it."""
+        for place in (self._place.resolve(), self._place):
+            problem = problem.replace(f"{place}/", "").replace(str(place), "the folder of runs")
+        return problem
+
     def _is_odd(self, folder: RunFolder, error: Exception) -> Literal[False]:
         self.problems[folder.id] = f"it holds what nobody thought of: {type(error).__name__}"
         _log.warning("%s is not taken in", folder.path, exc_info=error)
@@ -96,8 +102,9 @@ class Watcher:
         try:
             found = sorted(path for path in self._place.iterdir() if not path.name.startswith("."))
         except OSError as error:
-            self.problems[str(self._place)] = f"the folder cannot be read: {error.strerror}"
+            self.problems["runs"] = f"the folder cannot be read: {error.strerror}"
             return
+        self.problems.pop("runs", None)
         yield from map(RunFolder, found)
 
     def _go_on(self) -> None:
