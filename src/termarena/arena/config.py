@@ -64,6 +64,10 @@ class ArenaConfig:
     """Of what is in it."""
     tasks: Mapping[str, Any] = field(default_factory=dict)
     """By id: what handed-in runs are compared with, where they are about these."""
+    proofs: Path | None = None
+    """A folder of proofs, as `termarena prove` writes it; watched."""
+    forge: Path | None = None
+    """The folder of a forge's ledger."""
     url: str = ""
     """How agents reach it."""
     battles: BattleConfig | None = None

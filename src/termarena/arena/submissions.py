@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from termarena.arena.allowing import Submitter
 from termarena.arena.held import HeldNow
+from termarena.arena.proofs import LARGEST_PROOF_BYTES, ProofCard, card_of_proof, keep, read_sent
 from termarena.arena.uploading import RUN_NAME, Piece, journal_size
 from termarena.arena.verified import Verified
+from termarena.core.errors import Refused
 
 __all__ = ["router"]
 
@@ -88,3 +90,16 @@ async def hand_in(request: Request, held: HeldNow, holder: Submitter) -> HandedI
         done = await run_in_threadpool(held.inbox.take_bundle, FilePath(file.name), holder)
     held.watcher.hurry()
     return HandedIn(run=done.taken.slug, verified=done.verified)
+
+
+@router.post("/proofs", openapi_extra=ARCHIVE, status_code=201)
+async def send_proof(request: Request, held: HeldNow, holder: Submitter) -> ProofCard:
+    """Send a `proof.json` as `termarena prove` wrote it; of each version of a task the newest is kept."""
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > LARGEST_PROOF_BYTES:
+            raise Refused(f"a proof has at most {LARGEST_PROOF_BYTES:,} bytes", status=413)
+    proof = read_sent(bytes(content))
+    await run_in_threadpool(keep, held.database, proof, holder.name)
+    return card_of_proof(proof, holder.name)

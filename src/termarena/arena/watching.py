@@ -16,7 +16,7 @@ from termarena.core.run_folder import RunFolder
 from termarena.runs.locking import is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from termarena.arena.database import Database
@@ -31,11 +31,14 @@ _Signature = tuple[int, int, bool]
 class Watcher:
     """A thread that looks at a folder of runs again and again. `problems` says what could not be taken in, and why."""
 
-    def __init__(self, database: Database, place: Path, *, interval_s: float) -> None:
-        """Nothing is looked at before `start` or `look`."""
+    def __init__(
+        self, database: Database, place: Path, *, interval_s: float, also: Callable[[], object] = lambda: None
+    ) -> None:
+        """Nothing is looked at before `start` or `look`; `also` is called with every look."""
         self._database = database
         self._place = place
         self._interval_s = interval_s
+        self._also = also
         self._seen: dict[Path, _Signature] = {}
         self._stop = threading.Event()
         self._wake = threading.Event()
@@ -69,6 +72,7 @@ class Watcher:
                 taken += self._take(folder)
                 self._seen[folder.path] = signature
             refresh_standings(self._database)
+            self._also()
         return taken
 
     def _take(self, folder: RunFolder) -> bool:

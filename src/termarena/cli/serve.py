@@ -48,6 +48,12 @@ def serve(  # noqa: PLR0913 - one parameter per option
     ] = None,
     dataset: run_options.DatasetOption = None,
     path: run_options.PathOption = None,
+    proofs: Annotated[
+        Path | None, typer.Option("--proofs", metavar="FOLDER", help="Proofs that are shown: what prove --out wrote.")
+    ] = None,
+    forge: Annotated[
+        Path | None, typer.Option("--forge", metavar="FOLDER", help="A forge's folder, whose ledger is shown.")
+    ] = None,
     url: Annotated[
         str | None, typer.Option("--url", metavar="URL", help="How agents reach it, if not by host and port.")
     ] = None,
@@ -95,6 +101,8 @@ def serve(  # noqa: PLR0913 - one parameter per option
         port=port,
         is_private=private,
         host_names=tuple(host_name or ()),
+        proofs=_there(proofs, "--proofs"),
+        forge=_there(forge, "--forge"),
         url=(url or "").rstrip("/"),
         tasks={task.id: task for task in tasks.tasks},
         battles=_battles(tasks, runs, networks=allow_network or [], is_local=is_loopback(host)) if battles else None,
@@ -107,6 +115,14 @@ def serve(  # noqa: PLR0913 - one parameter per option
 
     with suppress(KeyboardInterrupt):  # how it is ended
         go_on(config, listening, tell)
+
+
+def _there(folder: Path | None, option: str) -> Path | None:
+    from termarena.core.errors import UsageError
+
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint=f"{option} takes one that is there")
+    return folder
 
 
 def _battles(tasks: Dataset, runs: Path, *, networks: list[str], is_local: bool) -> BattleConfig | None:
