@@ -25,6 +25,7 @@ from termarena.arena.guarding import Buckets, Guard
 from termarena.arena.hall import Hall
 from termarena.arena.held import Held
 from termarena.arena.links import ServerLinks
+from termarena.arena.proofs import Shelf
 from termarena.arena.rendering import render
 from termarena.arena.uploading import Inbox
 from termarena.arena.watching import Watcher
@@ -49,7 +50,8 @@ def create_app(config: ArenaConfig) -> FastAPI:
     """A server of the arena, its database open and up to date. Raises UsageError where that cannot be had."""
     database = Database(config.db_url)
     database.migrate()
-    watcher = Watcher(database, config.runs, interval_s=config.watch_interval_s)
+    shelf = Shelf(database, config.proofs)
+    watcher = Watcher(database, config.runs, interval_s=config.watch_interval_s, also=shelf.look)
     hall = Hall(config, database, hurry=watcher.hurry)
 
     @asynccontextmanager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from termarena.battles.addresses import AddressPolicy
@@ -62,6 +62,12 @@ class ArenaConfig:
     """Of one archive as it is sent."""
     unpacked_limit_bytes: int = 1 << 30
     """Of what is in it."""
+    tasks: Mapping[str, Any] = field(default_factory=dict)
+    """By id: what handed-in runs are compared with, where they are about these."""
+    proofs: Path | None = None
+    """A folder of proofs, as `termarena prove` writes it; watched."""
+    forge: Path | None = None
+    """The folder of a forge's ledger."""
     url: str = ""
     """How agents reach it."""
     battles: BattleConfig | None = None

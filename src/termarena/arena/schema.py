@@ -1,9 +1,10 @@
-"""The tables of the arena. What is in them is derived from run folders and can be made again, but for keys, contenders
-and battles.
+"""The tables of the arena. What is in them is derived from run folders and can be made again, but for keys, contenders,
+battles, and proofs that were sent.
 
     datasets ─┬─ runs ─┬─ run_tasks ── tasks
     entrants ─┘        └─ trials ───── tasks
     contenders ── battles ── battle_events
+    task_proofs
     keys
 
 Times are UTC in ISO 8601, as journals have them. `runs.report` and `datasets.standings` hold what takes long to
@@ -26,6 +27,7 @@ __all__ = [
     "RunTask",
     "Table",
     "Task",
+    "TaskProof",
     "Trial",
 ]
 
@@ -245,3 +247,20 @@ class BattleEvent(Table):
     """`state` or `told`."""
     content: Mapped[str] = mapped_column(Text)
     """As a JSON object."""
+
+
+class TaskProof(Table):
+    """The newest proof of one version of a task."""
+
+    __tablename__ = "task_proofs"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    task: Mapped[str] = mapped_column(Text, index=True)
+    """The task's id, as the proof has it."""
+    task_digest: Mapped[str] = mapped_column(Text, unique=True)
+    letter: Mapped[str] = mapped_column(Text)
+    made_at: Mapped[str] = mapped_column(Text)
+    sender: Mapped[str | None] = mapped_column(Text)
+    """The name of the key that it was sent with; None where it was found in the folder."""
+    content: Mapped[str] = mapped_column(Text)
+    """A `Proof` as JSON, without its evidence."""

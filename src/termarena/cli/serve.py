@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from termarena.arena.config import BattleConfig
     from termarena.arena.database import Database
     from termarena.battles.referee import Referee
+    from termarena.tasks import Dataset
 
 __all__ = ["app"]
 
@@ -47,6 +48,12 @@ def serve(  # noqa: PLR0913 - one parameter per option
     ] = None,
     dataset: run_options.DatasetOption = None,
     path: run_options.PathOption = None,
+    proofs: Annotated[
+        Path | None, typer.Option("--proofs", metavar="FOLDER", help="Proofs that are shown: what prove --out wrote.")
+    ] = None,
+    forge: Annotated[
+        Path | None, typer.Option("--forge", metavar="FOLDER", help="A forge's folder, whose ledger is shown.")
+    ] = None,
     url: Annotated[
         str | None, typer.Option("--url", metavar="URL", help="How agents reach it, if not by host and port.")
     ] = None,
@@ -84,7 +91,10 @@ def serve(  # noqa: PLR0913 - one parameter per option
         say("warning: what is sent is not encrypted, keys neither; put a server with TLS before this one")
     if not is_loopback(host) and not host_name:
         say(f"warning: it answers only to {host} and to names of loopback; name it with --host-name")
-    source = str(path) if path is not None else dataset
+    from termarena.cli.choosing import open_dataset
+    from termarena.tasks import SAMPLES
+
+    tasks = open_dataset(str(path) if path is not None else dataset or SAMPLES)
     config = ArenaConfig(
         db_url=_db_url(db, runs),
         runs=runs,
@@ -92,8 +102,11 @@ def serve(  # noqa: PLR0913 - one parameter per option
         port=port,
         is_private=private,
         host_names=tuple(host_name or ()),
+        proofs=_there(proofs, "--proofs"),
+        forge=_there(forge, "--forge"),
         url=(url or "").rstrip("/"),
-        battles=_battles(source, runs, networks=allow_network or [], is_local=is_loopback(host)) if battles else None,
+        tasks={task.id: task for task in tasks.tasks},
+        battles=_battles(tasks, runs, networks=allow_network or [], is_local=is_loopback(host)) if battles else None,
     )
     listening = listen(config)
 
@@ -105,24 +118,27 @@ def serve(  # noqa: PLR0913 - one parameter per option
         go_on(config, listening, tell)
 
 
-def _battles(source: str | None, runs: Path, *, networks: list[str], is_local: bool) -> BattleConfig | None:
-    """How battles are fought, each as a run in `runs`; None without the extra, where no tasks were named for it."""
+def _there(folder: Path | None, option: str) -> Path | None:
+    from termarena.core.errors import UsageError
+
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint=f"{option} takes one that is there")
+    return folder
+
+
+def _battles(tasks: Dataset, runs: Path, *, networks: list[str], is_local: bool) -> BattleConfig | None:
+    """How battles are fought, each as a run in `runs`; None without the extra."""
     from importlib.util import find_spec
 
     from termarena.arena.config import BattleConfig
 
     if find_spec("a2a") is None or find_spec("mcp") is None:
-        if source is not None:
-            serving_options.require_packages("serve")
         say("no battle is fought here; they need: pip install 'termarena[battles]'")
         return None
     from termarena.battles.addresses import AddressPolicy
     from termarena.battles.config import GreenConfig
-    from termarena.cli.choosing import open_dataset
     from termarena.core.settings import resolve_settings
-    from termarena.tasks import SAMPLES
 
-    tasks = open_dataset(source or SAMPLES)
     home = resolve_settings().settings.paths.home
     policy = AddressPolicy.of(networks, allows_loopback=is_local)
 
@@ -135,11 +151,14 @@ def _battles(source: str | None, runs: Path, *, networks: list[str], is_local: b
 
 
 def _db_url(db: str | None, runs: Path) -> str:
-    """What was given, or a file beside the runs, whose folder is made where it is missing."""
+    """What was given, or a file beside the runs. ./runs is made where it is missing; a folder that was named must be
+    there."""
     from termarena.core.errors import UsageError
 
+    if runs != RUNS and not runs.is_dir():
+        raise UsageError(f"{runs} is no folder", hint=f"make it with: mkdir -p {runs}")
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        runs.mkdir(exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make {runs}: {error.strerror}", hint="name another folder with --runs") from error
     return db or f"sqlite:///{runs.resolve() / 'arena.db'}"

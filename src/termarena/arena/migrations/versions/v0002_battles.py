@@ -1,4 +1,4 @@
-"""Contenders, battles and what is told of them."""
+"""Contenders, battles and what is told of them; proofs of tasks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,23 @@ def upgrade() -> None:
     """Make them."""
     _make_contenders()
     _make_battles()
+    _make_proofs()
+
+
+def _make_proofs() -> None:
+    op.create_table(
+        "task_proofs",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("task", sa.Text(), nullable=False),
+        sa.Column("task_digest", sa.Text(), nullable=False),
+        sa.Column("letter", sa.Text(), nullable=False),
+        sa.Column("made_at", sa.Text(), nullable=False),
+        sa.Column("sender", sa.Text(), nullable=True),
+        sa.Column("content", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("task_digest"),
+    )
+    op.create_index(op.f("ix_task_proofs_task"), "task_proofs", ["task"], unique=False)
 
 
 def _make_contenders() -> None:
@@ -78,5 +95,5 @@ def _make_battles() -> None:
 
 def downgrade() -> None:
     """Drop them."""
-    for name in ("battle_events", "battles", "contenders"):
+    for name in ("task_proofs", "battle_events", "battles", "contenders"):
         op.drop_table(name)
