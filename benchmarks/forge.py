@@ -25,6 +25,7 @@ from typing import NamedTuple
 from termarena.core.errors import MissingExtra
 from termarena.forge.finding import find_recordings
 from termarena.forge.screening import ScreenPlan, screen_files
+from termarena.forge.sharding import Where
 
 OWN = Path(__file__).parent.parent / "tests" / "data" / "forge"
 MEDIAN_BYTES, SIGMA, LARGEST_BYTES = 23_000, math.log(413 / 23) / 1.645, 3_400_000
@@ -71,7 +72,7 @@ def _filling(at: float, size: int, chance: random.Random) -> list[str]:
 def screen_half(paths: list[Path], jobs: int) -> Half:
     """Read and screen, and what it took."""
     before, started = _processor_s(), time.monotonic()
-    kept = sum(screening.kept for screening in screen_files(paths, ScreenPlan(jobs=jobs)))
+    kept = sum(screening.kept for screening in screen_files(paths, ScreenPlan(where=Where(jobs))))
     wall_s, processor_s = time.monotonic() - started, _processor_s() - before
     peaks = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return Half(len(paths), kept, wall_s, processor_s, max(peaks))

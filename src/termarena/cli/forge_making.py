@@ -17,10 +17,12 @@ from termarena.cli.output import (
     progress,
     say,
 )
+from termarena.cli.run_options import AddressOption, EngineOption
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
+    from termarena.forge.intake import Unreadable
     from termarena.forge.ledger import Outcome
     from termarena.forge.making import Making
     from termarena.forge.transcript import Transcript
@@ -104,7 +106,7 @@ def show_facts(recording: RecordingArgument, *, forge: ForgeOption = DEFAULT_FOR
     print_table(["probe", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])
 
 
-def run(
+def run(  # noqa: PLR0913 - one parameter per option
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Recordings: files, or folders of them.")],
     *,
     out: Annotated[
@@ -112,6 +114,8 @@ def run(
     ] = None,
     forge: ForgeOption = DEFAULT_FORGE,
     slots: Annotated[int, typer.Option("--slots", "-n", min=1, help="Recordings at once.")] = 2,
+    engine: EngineOption = "local",
+    address: AddressOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Make tasks of recordings: every stage, every gate; admitted tasks are written, the others explained.
@@ -120,14 +124,16 @@ def run(
     termarena forge run session.cast --out tasks
     termarena forge run recordings/ -n 4
     termarena forge run recordings/ --json
+    termarena forge run recordings/ --engine ray   # read on the nodes of a cluster, made on this machine
 
     What the ledger has an outcome for is not made again; interrupted, the same command goes on. Exits 0 whatever was
     refused, 1 if something failed that is not the recordings' fault, 2 if nothing that was given is a recording.
     """
+    from termarena.cli.screening import workers
     from termarena.core.errors import RecordingError
     from termarena.forge.home import TASKS
     from termarena.forge.home import init as make_folder
-    from termarena.forge.intake import found_in
+    from termarena.forge.intake import found_in, items_in
 
     make_folder(forge)
     files = found_in(paths)
@@ -139,7 +145,8 @@ def run(
             bar.advance()
             say(f"{outcome.state}{' (known)' if was_known else ''}: {outcome.source}: {_why(outcome)}")
 
-        _work(files, out or forge / TASKS, forge, slots=slots, on_outcome=on_outcome)
+        with workers(engine, address) as where:
+            _work(items_in(files, where), out or forge / TASKS, forge, slots=slots, on_outcome=on_outcome)
     _show_outcomes(outcomes, as_json=json)
     if outcomes and all(outcome.gate == "read" for outcome in outcomes):
         raise RecordingError("nothing that was given is a recording", hint="see each reason above")
@@ -313,17 +320,21 @@ def _try(recording: Path, forge: Path, stage: Callable[[Making], Awaitable[Any]]
 
 
 def _work(
-    files: list[Path], out: Path, forge: Path, *, slots: int, on_outcome: Callable[[Outcome, bool], None]
+    recordings: Iterable[Transcript | Unreadable],
+    out: Path,
+    forge: Path,
+    *,
+    slots: int,
+    on_outcome: Callable[[Outcome, bool], None],
 ) -> None:
     import asyncio
 
     from termarena.forge.home import settings_of
-    from termarena.forge.intake import items_in
     from termarena.forge.ledger import Ledger
     from termarena.forge.working import Order, work
     from termarena.sandbox.drivers import open_driver
 
-    order = Order(items_in(files), out, settings_of(forge), slots)
+    order = Order(recordings, out, settings_of(forge), slots)
 
     async def go(ledger: Ledger) -> None:
         driver = open_driver("namespace", home=_home())
