@@ -9,6 +9,7 @@ import typer
 
 from termarena.cli import forge_making, forge_sets
 from termarena.cli.forge_retrieving import retrieve
+from termarena.cli.forge_running import run
 from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
 from termarena.cli.run_options import AddressOption, EngineOption
 
@@ -101,6 +102,7 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
 
 
 app.command("retrieve")(retrieve)
+app.command("run")(run)
 forge_making.mount(app)
 forge_sets.mount(app)
 

@@ -16,6 +16,7 @@ from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
 from termarena.forge.describing import descriptions
 from termarena.forge.draft import synthesize
 from termarena.forge.facts import gather
+from termarena.forge.model_rules import ModelRules
 from termarena.forge.replay import amended, replay
 from termarena.forge.screening import ScreenRules, screen
 from termarena.forge.script import solution_script
@@ -57,6 +58,8 @@ class MakingConfig(BaseModel):
     """Tests that tell fewer partial solutions from the whole one are refused."""
     screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
     """What may be made at all. Sessions that only print are wanted here: their results go to files."""
+    model: ModelRules | None = None
+    """Whether a language model may propose something; it never decides."""
 
 
 @dataclass(slots=True)
