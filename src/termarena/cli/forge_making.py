@@ -14,23 +14,20 @@ from termarena.cli.output import (
     print_line,
     print_table,
     print_text,
-    progress,
     say,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from termarena.forge.ledger import Outcome
     from termarena.forge.making import Making
     from termarena.forge.transcript import Transcript
 
-__all__ = ["DEFAULT_FORGE", "ForgeOption", "existing_forge", "mount"]
+__all__ = ["DEFAULT_FORGE", "ForgeOption", "existing_forge", "home_folder", "mount"]
 
 RecordingArgument = Annotated[Path, typer.Argument(metavar="RECORDING", help="A recording.")]
 ForgeOption = Annotated[Path, typer.Option("--forge", metavar="FOLDER", help="The forge's folder: settings, ledger.")]
 DEFAULT_FORGE = Path("forge")
-STATES = {"admitted": "green", "refused": "yellow", "failed": "red"}
 
 
 def init(
@@ -104,49 +101,6 @@ def show_facts(recording: RecordingArgument, *, forge: ForgeOption = DEFAULT_FOR
     print_table(["probe", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])
 
 
-def run(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Recordings: files, or folders of them.")],
-    *,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where tasks go; else tasks/ of the forge.")
-    ] = None,
-    forge: ForgeOption = DEFAULT_FORGE,
-    slots: Annotated[int, typer.Option("--slots", "-n", min=1, help="Recordings at once.")] = 2,
-    json: JsonOption = False,
-) -> None:
-    """Make tasks of recordings: every stage, every gate; admitted tasks are written, the others explained.
-
-    \b
-    termarena forge run session.cast --out tasks
-    termarena forge run recordings/ -n 4
-    termarena forge run recordings/ --json
-
-    What the ledger has an outcome for is not made again; interrupted, the same command goes on. Exits 0 whatever was
-    refused, 1 if something failed that is not the recordings' fault, 2 if nothing that was given is a recording.
-    """
-    from termarena.core.errors import RecordingError
-    from termarena.forge.home import TASKS
-    from termarena.forge.home import init as make_folder
-    from termarena.forge.intake import found_in
-
-    make_folder(forge)
-    files = found_in(paths)
-    outcomes: list[Outcome] = []
-    with progress("recordings", total=len(files)) as bar:
-
-        def on_outcome(outcome: Outcome, was_known: bool) -> None:  # noqa: FBT001 - the library's callback
-            outcomes.append(outcome)
-            bar.advance()
-            say(f"{outcome.state}{' (known)' if was_known else ''}: {outcome.source}: {_why(outcome)}")
-
-        _work(files, out or forge / TASKS, forge, slots=slots, on_outcome=on_outcome)
-    _show_outcomes(outcomes, as_json=json)
-    if outcomes and all(outcome.gate == "read" for outcome in outcomes):
-        raise RecordingError("nothing that was given is a recording", hint="see each reason above")
-    if any(outcome.state == "failed" for outcome in outcomes):
-        raise typer.Exit(1)
-
-
 def status(
     *,
     forge: ForgeOption = DEFAULT_FORGE,
@@ -167,7 +121,7 @@ def status(
     from termarena.forge.yields import yields_of
 
     with Ledger(existing_forge(forge)) as ledger:
-        found = yields_of(ledger.latest(), ledger.last_run())
+        found = yields_of(ledger.latest(), ledger.last_run(), ledger.cost_usd())
     if json:
         print_json(found.model_dump(mode="json"))
         return
@@ -186,6 +140,10 @@ def status(
     )
     print_line()
     rate = f", {found.tasks_per_hour:.0f} tasks an hour" if found.tasks_per_hour else ""
+    if found.cost_usd is None:
+        rate += ", at a cost that is not known"
+    elif found.cost_usd and found.admitted:
+        rate += f", ${found.cost_usd / found.admitted:.4f} a task"
     known = f"; {found.last_known} of the last run's {found.last_taken} were known" if found.last_taken else ""
     print_line(f"{found.admitted} admitted of {found.recordings} recordings, {found.failed} failed{rate}{known}")
 
@@ -251,7 +209,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "synthesize": synthesize,
     "reproduce": reproduce,
     "test": show_facts,
-    "run": run,
     "status": status,
     "explain": explain,
     "takedown": takedown,
@@ -280,7 +237,8 @@ def existing_forge(forge: Path) -> Path:
     return forge
 
 
-def _home() -> Path:
+def home_folder() -> Path:
+    """Where this user keeps what can be made again."""
     from termarena.core.settings import resolve_settings
 
     return resolve_settings().settings.paths.home
@@ -299,7 +257,7 @@ def _try(recording: Path, forge: Path, stage: Callable[[Making], Awaitable[Any]]
     transcript, config = _transcript(recording), settings_of(forge)
 
     async def go(workspace: Path) -> dict[str, Any]:
-        driver = open_driver("namespace", home=_home())
+        driver = open_driver("namespace", home=home_folder())
         try:
             async with Bench(driver) as bench:
                 making = Making(transcript, bench, workspace, config)
@@ -310,50 +268,6 @@ def _try(recording: Path, forge: Path, stage: Callable[[Making], Awaitable[Any]]
 
     with tempfile.TemporaryDirectory(prefix="termarena-forge-") as workspace:
         return asyncio.run(go(Path(workspace)))
-
-
-def _work(
-    files: list[Path], out: Path, forge: Path, *, slots: int, on_outcome: Callable[[Outcome, bool], None]
-) -> None:
-    import asyncio
-
-    from termarena.forge.home import settings_of
-    from termarena.forge.intake import items_in
-    from termarena.forge.ledger import Ledger
-    from termarena.forge.working import Order, work
-    from termarena.sandbox.drivers import open_driver
-
-    order = Order(items_in(files), out, settings_of(forge), slots)
-
-    async def go(ledger: Ledger) -> None:
-        driver = open_driver("namespace", home=_home())
-        try:
-            await work(order, ledger, driver, on_outcome)
-        finally:
-            await driver.aclose()
-
-    with Ledger(forge) as ledger:
-        asyncio.run(go(ledger))
-
-
-def _why(outcome: Outcome) -> str:
-    if outcome.state == "admitted":
-        return f"{outcome.task_id} (fidelity {outcome.fidelity:.2f}, mutation score {outcome.mutation_score:.2f})"
-    return f"{outcome.gate}: {outcome.reason}"
-
-
-def _show_outcomes(outcomes: list[Outcome], *, as_json: bool) -> None:
-    ordered = sorted(outcomes, key=lambda outcome: outcome.source)
-    if as_json:
-        print_json([outcome._asdict() for outcome in ordered])
-        return
-    columns: list[str | Column] = ["recording", Column("outcome", styles=STATES), "task or reason"]
-    print_table(columns, [[Path(one.source).name, one.state, _why(one)] for one in ordered])
-    print_line()
-    admitted = [one for one in ordered if one.state == "admitted"]
-    print_line(f"{len(admitted)} of {len(ordered)} recordings became tasks")
-    if admitted and admitted[0].folder:
-        say(f"next: termarena run --path {Path(admitted[0].folder).parent} --agent oracle")
 
 
 def _explain(found: dict[str, Any]) -> None:
@@ -371,6 +285,8 @@ def _explain(found: dict[str, Any]) -> None:
     if found["facts"]:
         print_line()
         print_table(["fact", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])
+    for said in found.get("model", {}).get("said", ()):
+        print_line(f"model: {said['kind']}: {said['outcome']}{': ' if said['why'] else ''}{said['why']}")
     if found["trials"]:
         print_line()
         rows = [[t["kind"], t["variant"], _ended(t)] for t in found["trials"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -10,12 +9,16 @@ from pydantic import ValidationError
 from termarena.core.errors import RecordingError, TaskFormatError
 from termarena.core.records import read_record_as
 from termarena.forge.finding import find_recordings
-from termarena.forge.reading import read
+from termarena.forge.reading import read_loaded
+from termarena.forge.sharding import HERE, map_files
 from termarena.forge.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from termarena.forge.casts import Loaded
+    from termarena.forge.sharding import Where
 
 __all__ = ["TRANSCRIPTS", "Unreadable", "found_in", "items_in", "transcripts_in"]
 
@@ -49,11 +52,12 @@ def found_in(paths: Iterable[Path]) -> list[Path]:
     return [file for files in named for file in files]
 
 
-def items_in(paths: Iterable[Path]) -> Iterator[Transcript | Unreadable]:
-    """The recordings in files and folders, read one after the other; of a file that is none, why.
+def items_in(paths: Iterable[Path], where: Where = HERE) -> Iterator[Transcript | Unreadable]:
+    """The recordings in files and folders, read; of a file that is none, why. Saved transcripts come first.
 
-    Raises `NotFound`, `TaskFormatError`, `OSError`.
+    Raises `NotFound`, `TaskFormatError`, `ClusterError`, `OSError`.
     """
+    plain = []
     for path in paths:
         if path.name.endswith(TRANSCRIPTS):
             yield from _saved(path)
@@ -61,20 +65,15 @@ def items_in(paths: Iterable[Path]) -> Iterator[Transcript | Unreadable]:
         if _is_kept(path):
             yield read_record_as(Transcript, path, "transcript")
             continue
-        for file in find_recordings([path]):
-            try:
-                yield read(file)
-            except RecordingError as error:
-                yield Unreadable(str(file), file_digest(file), error.message)
+        plain.append(path)
+    yield from map_files(_read, find_recordings(plain), where)
 
 
-def file_digest(path: Path) -> str:
-    """Of a file's bytes; of its name where they cannot be read."""
+def _read(loaded: Loaded) -> Transcript | Unreadable:
     try:
-        with path.open("rb") as file:
-            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return "sha256:" + hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()
+        return read_loaded(loaded)
+    except RecordingError as error:
+        return Unreadable(loaded.path, loaded.digest, error.message)
 
 
 def _is_kept(path: Path) -> bool:

@@ -49,6 +49,7 @@ create table if not exists tombstones (recording text primary key, at text not n
 create table if not exists blocked_sources (address text primary key, at text not null);
 create table if not exists placements (recording text not null, folder text not null, primary key (recording, folder));
 create table if not exists sketches (recording text primary key, source text not null, sketch text not null);
+create table if not exists costs (recording text not null, key text not null, usd real, primary key (recording, key));
 create table if not exists reviews (
     recording text not null, content text not null, annotator text not null, accepts integer not null,
     flaws text not null, note text not null, at text not null, resolves integer not null,
@@ -177,6 +178,15 @@ class Ledger:
         """How many recordings an order had, how many of them were known, how long it took."""
         self._database.execute("insert into runs values (?, ?, ?, ?)", (_now(), recordings, known, round(took_s, 3)))
 
+    def note_cost(self, recording: str, key: str, usd: float | None) -> None:
+        """What a model took for a recording; None is unknown."""
+        self._database.execute("insert or replace into costs values (?, ?, ?)", (recording, key, usd))
+
+    def cost_usd(self) -> float | None:
+        """What models took for all recordings; None where a part is unknown, 0 where none was asked."""
+        row = self._one("select count(*), count(usd), total(usd) from costs")
+        return None if row is None or row[0] != row[1] else round(float(row[2]), 6)
+
     def last_run(self) -> tuple[int, int, float] | None:
         """What `note_run` noted last."""
         return self._one("select recordings, known, took_s from runs order by rowid desc limit 1")
@@ -247,7 +257,7 @@ class Ledger:
             if path.exists():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
                 removed.append(str(path))
-        for table in ("outcomes", "placements", "sketches", "reviews"):
+        for table in ("outcomes", "placements", "sketches", "reviews", "costs"):
             self._database.execute(f"delete from {table} where recording = ?", (outcome.recording,))  # noqa: S608 - ours
         return removed
 

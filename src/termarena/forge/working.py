@@ -22,6 +22,7 @@ from termarena.forge.spans import spans_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from termarena.forge.assisting import Assistant
     from termarena.forge.ledger import Ledger, State
     from termarena.forge.screening.likeness import Sketch
     from termarena.forge.transcript import Transcript
@@ -41,6 +42,8 @@ class Order:
     out: Path
     config: MakingConfig
     slots: int = 2
+    assistant: Callable[[], Assistant] | None = None
+    """A new one for each recording, where a model is asked."""
 
 
 async def work(order: Order, ledger: Ledger, driver: Driver, on_outcome: Callable[[Outcome, bool], None]) -> None:
@@ -167,8 +170,14 @@ class _Shop:
                 transcript, self.bench, Path(workspace), self.order.config, self.ledger.folder / "repositories"
             )
             folder, found = None, evidence(making)
+            assistant = self.order.assistant() if self.order.assistant is not None else None
             try:
-                folder = await making.make(self.out)
+                if assistant is None:
+                    folder = await making.make(self.out)
+                else:
+                    made = await assistant.prove(making)
+                    making, folder = made.making, self.out / made.folder.name
+                    await asyncio.to_thread(put_in_place, made.folder, folder)
                 state, why = _ADMITTED
             except RecordingRefused as refused:
                 state, why = "refused", (refused.gate, refused.reason)
@@ -177,6 +186,9 @@ class _Shop:
                 found["traceback"] = traceback.format_exc()
             found = {**found, **evidence(making), "state": state, "gate": why[0], "reason": why[1]}
             found |= {"licence": transcript.licence, "spans": _spans(making, folder)}
+            if assistant is not None:
+                found["model"] = assistant.spent()
+                self.ledger.note_cost(transcript.digest, key, assistant.model.meter.cost_usd)
         return _outcome(transcript, key, state, why)._replace(
             title=found["title"],
             task_id=found["task_id"] if folder else None,

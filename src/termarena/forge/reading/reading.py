@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.forge.casts import load_recording, parse_recording
+from termarena.forge.casts import load_file, parse_loaded, parse_recording
 from termarena.forge.reading.facts import facts_of
 from termarena.forge.reading.inputs import recorded_command
 from termarena.forge.reading.keystrokes import KeystrokeWatcher
@@ -15,18 +15,17 @@ from termarena.forge.reading.playing import play
 from termarena.forge.reading.resolving import resolve, with_prompts, without_completions
 from termarena.forge.reading.tape import tape_of
 from termarena.forge.reading.watching import LineWatcher
-from termarena.forge.retrieving.shelf import origin_beside
 from termarena.forge.transcript import Tier, Transcript
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from termarena.forge.casts import Recording
+    from termarena.forge.casts import Loaded, Recording
     from termarena.forge.reading.draft import Draft
     from termarena.forge.reading.tape import Tape
     from termarena.forge.retrieving.shelf import Origin
 
-__all__ = ["read", "read_bytes"]
+__all__ = ["read", "read_bytes", "read_loaded"]
 
 QUIET_S: Final = 0.12
 """Prompts arrive in one burst; people type later than this."""
@@ -34,9 +33,13 @@ QUIET_S: Final = 0.12
 
 def read(path: Path) -> Transcript:
     """Read one recording; raises `RecordingError` for a file that is none."""
-    raw, recording = load_recording(path)
-    found = _transcript(recording, source=str(path), digest=_digest(raw))
-    origin = origin_beside(path)
+    return read_loaded(load_file(path))
+
+
+def read_loaded(loaded: Loaded) -> Transcript:
+    """The same for a file that is in memory."""
+    found = _transcript(parse_loaded(loaded), source=loaded.path, digest=loaded.digest)
+    origin = loaded.origin
     return _from(origin, found) if origin is not None and origin.digest == found.digest else found
 
 

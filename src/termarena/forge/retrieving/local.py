@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingError
-from termarena.forge.casts import TIMING_SUFFIXES, load_recording
+from termarena.forge.casts import TIMING_SUFFIXES, load_file, parse_loaded
 from termarena.forge.finding import find_recordings
 from termarena.forge.retrieving.checkouts import checkout_of
 from termarena.forge.retrieving.retrieved import Retrieved
-from termarena.forge.retrieving.shelf import Origin, Shelf, digest_of, place_name
+from termarena.forge.retrieving.shelf import Origin, Shelf, place_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,8 +53,8 @@ def _take(
     file: Path, shelf: Shelf, checkout: Checkout | None, licence: str | None, on: tuple[Blocked, Retrieved]
 ) -> None:
     blocked, done = on
-    raw, recording = load_recording(file)
-    digest = digest_of(raw)
+    loaded = load_file(file)
+    recording, digest = parse_loaded(loaded), loaded.digest
     name = f"{place_name(file.stem)}-{digest.partition(':')[2][:12]}"
     address = checkout.address_of(file) if checkout else file.name
     if blocked.is_blocked(digest) or ("://" in address and blocked.is_blocked_source(address)):
@@ -76,16 +76,13 @@ def _take(
         rows=recording.rows,
         retrieved_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     )
-    shelf.put(name, origin, {stored: raw, **_timing(file, stored)})
+    files = {stored: loaded.raw}
+    if loaded.timing is not None:
+        files[stored + TIMING_SUFFIXES[0]] = loaded.timing
+    shelf.put(name, origin, files)
     done.count("fetched")
 
 
 def _title(recording: Recording) -> str:
     title = recording.header.get("title")
     return title[:500] if isinstance(title, str) else ""
-
-
-def _timing(file: Path, stored: str) -> dict[str, bytes]:
-    beside = [file.with_name(file.name + suffix) for suffix in TIMING_SUFFIXES]
-    timing = next((other for other in beside if other.is_file()), None)
-    return {f"{stored}{TIMING_SUFFIXES[0]}": timing.read_bytes()} if timing else {}
