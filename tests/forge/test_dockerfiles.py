@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,14 @@ import pytest
 
 from running import termarena
 from support.sessions import command, session
+from termarena.core.errors import RecordingRefused
 from termarena.forge.bench import Bench
 from termarena.forge.making import Making, MakingConfig
 from termarena.forge.screening import ScreenRules
 from termarena.forge.taskfiles import write_task
 from termarena.forge.testing import files_of_tests
 from termarena.sandbox.drivers import open_driver
+from termarena.tasks import load_task
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,3 +82,27 @@ def test_made_tasks_build_without_an_engine(tasks: Path, tmp_path: Path) -> None
     for folder in sorted(tasks.iterdir()):
         built = termarena("images", "build", str(folder / "environment"), "--tag", "made:1", env=env, cwd=tmp_path)
         assert built.returncode == 0, built.stderr
+
+
+@pytest.mark.soak
+async def test_a_session_with_a_program_that_is_not_here_is_made_on_its_image(tmp_path: Path) -> None:
+    program = next(name for name in ("toilet", "dos2unix", "figlet") if shutil.which(name) is None)
+    words = {"toilet": "toilet -f term hello", "dos2unix": "printf 'hello\\r\\n' | dos2unix", "figlet": "figlet hello"}
+    strange = session("Strange", f"{words[program]} > out.txt", "cp out.txt again.txt")
+    archive, home = tmp_path / "base.tar", tmp_path / "home"
+    subprocess.run(["docker", "save", "-o", archive, "debian:bookworm"], check=True)  # noqa: ASYNC221, S603, S607 - as above
+    mapped = termarena(
+        "images", "map", "debian:bookworm", str(archive), env={"TERMARENA_HOME": str(home)}, cwd=tmp_path
+    )
+    assert mapped.returncode == 0, mapped.stderr
+    driver = open_driver("namespace", home=home)
+    try:
+        async with Bench(driver) as bench:
+            with pytest.raises(RecordingRefused, match="build_images = true"):
+                await Making(strange, bench, tmp_path / "no", CONFIG).reproduce()
+            config = CONFIG.model_copy(update={"build_images": True})
+            folder = await Making(strange, bench, tmp_path / "yes", config).make(tmp_path / "out")
+    finally:
+        await driver.aclose()
+    assert program in (folder / "environment" / "Dockerfile").read_text()
+    assert load_task(folder).environment.bare is None

@@ -53,6 +53,8 @@ class Draft:
     base_image: str = BASE_IMAGE
     licence: str | None = None
     """Of the recording; None is unknown."""
+    is_on_image: bool = False
+    """Whether it takes programs that this machine does not have, so that its image is built instead."""
 
     @property
     def workdir(self) -> str:

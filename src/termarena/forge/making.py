@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from termarena.forge.trials import Proof
     from termarena.sandbox.staging import StartState
 
-__all__ = ["Making", "MakingConfig", "evidence", "put_in_place"]
+__all__ = ["Making", "MakingConfig", "check_proof", "evidence", "put_in_place"]
 
 REPAIRS: Final = 3
 """How often a draft is mended after a replay before it is given up."""
@@ -60,6 +60,9 @@ class MakingConfig(BaseModel):
     """Tests that tell fewer partial solutions from the whole one are refused."""
     base_image: str = BASE_IMAGE
     """What the Dockerfiles of tasks begin with: Debian 12, from wherever you have it."""
+    build_images: bool = False
+    """Whether a session that takes programs which this machine does not have is made on the image of its Dockerfile.
+    Building it uses a network; what is of the recording still runs without one."""
     repositories: RepositoryRules = RepositoryRules()
     screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
     """What may be made at all. Sessions that only print are wanted here: their results go to files."""
@@ -122,7 +125,7 @@ class Making:
         draft = await asyncio.to_thread(self.synthesize)
         draft = await asyncio.to_thread(self._fetch, draft)
         for attempt in range(REPAIRS):
-            state = await _built(self.bench, draft, self.workspace / f"draft-{attempt}")
+            draft, state = await self._start(draft, self.workspace / f"draft-{attempt}")
             again = await replay(state, draft)
             self.draft, self.state, self.replay = draft, state, again
             mended = _mended(draft, again)
@@ -133,6 +136,17 @@ class Making:
         if complaint := await self.bench.complaint(state, draft.solution):
             raise RecordingRefused("reproduce", f"the solution is no sound script: {complaint}")
         return draft
+
+    async def _start(self, draft: Draft, folder: Path) -> tuple[Draft, StartState]:
+        """The draft's start state, on the machine's own programs or else on an image, if that may be built."""
+        try:
+            return draft, await _built(self.bench, draft, folder)
+        except CapabilityMissing as error:
+            if draft.is_on_image or not self.config.build_images:
+                hint = "" if draft.is_on_image else "; `build_images = true` in forge.toml makes it on an image"
+                raise RecordingRefused("reproduce", f"the start state cannot be made: {error}{hint}") from error
+        on_image = replace(draft, is_on_image=True)
+        return await self._start(on_image, folder.with_name(f"{folder.name}-image"))
 
     async def test(self) -> tuple[Fact, ...]:
         """Stage 6: the facts, and the draft without the steps that no fact depends on."""
@@ -156,7 +170,7 @@ class Making:
         tests = files_of_tests(draft, facts)
         await asyncio.to_thread(write_task, draft, folder, instruction=text, tests=tests, measured=measured)
         self.proof = await prove(self.bench, folder, draft, facts, logs=self.workspace / "trials")
-        _check_proof(self.proof, self.config)
+        check_proof(self.proof, self.config)
         lineage = json.dumps(_lineage(self), indent=2) + "\n"
         await asyncio.to_thread((folder / "lineage.json").write_text, lineage, "utf-8")
         return folder
@@ -186,7 +200,7 @@ async def _built(bench: Bench, draft: Draft, folder: Path) -> StartState:
     await asyncio.to_thread(write_environment, draft, folder)
     try:
         _, state = await bench.start_state(folder)
-    except (TaskError, CapabilityMissing) as error:
+    except TaskError as error:
         raise RecordingRefused("reproduce", f"the start state cannot be made: {error}") from error
     return state
 
@@ -252,14 +266,18 @@ def _givens(draft: Draft) -> list[str]:
 # Proving.
 
 
-def _check_proof(proof: Proof, config: MakingConfig) -> None:
+def check_proof(proof: Proof, config: MakingConfig) -> None:
+    """The gate: raises `RecordingRefused` with the name of the trial that did not hold."""
     for trial in proof.broken:
         if trial.kind == "AllPassing":
             raise RecordingRefused("prove", f"AllPassing: the whole solution fails {', '.join(trial.failed[:3])}")
         if trial.kind == "Nop":
             raise RecordingRefused("prove", f"Nop: without any work these pass: {', '.join(trial.passed[:3])}")
+        if trial.kind == "Equivalence":
+            problem = f"the tests refuse a solution that is just as right ({trial.variant})"
+            raise RecordingRefused("prove", f"Equivalence: {problem}: {', '.join(trial.failed[:3])}")
     if proof.mutation_score < config.least_mutation_score:
-        survivors = ", ".join(trial.variant for trial in proof.broken[:3])
+        survivors = ", ".join([trial.variant for trial in proof.broken if trial.kind == "Partial"][:3])
         raise RecordingRefused("prove", f"Partial: the tests pass {survivors}; score {proof.mutation_score:.2f}")
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatch
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
@@ -15,7 +16,7 @@ from termarena.shell.effects import EDITORS, INSTALLERS, Effect, effect_of
 from termarena.shell.lines import parse_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from termarena.forge.places import Places
     from termarena.forge.transcript import Command
@@ -133,7 +134,14 @@ def _with_input(command: Command, typed: list[Command]) -> Command:
     if not line.is_plain or _first(line) not in _TALKATIVE:
         raise RecordingRefused(GATE, f"lines were typed into `{_shown(command.text)}`, which cannot be fed again")
     text = "\n".join(one for one in lines if one.strip() not in _GOODBYES)
-    return command.model_copy(update={"text": f"{command.text} <<'INPUT'\n{text}\nINPUT", "output": shown})
+    end = next(word for word in _ends() if word not in text.split("\n"))
+    return command.model_copy(update={"text": f"{command.text} <<'{end}'\n{text}\n{end}", "output": shown})
+
+
+def _ends() -> Iterator[str]:
+    """Words that may end a here-document, the usual one first: a line of what was typed may be the word itself."""
+    yield "INPUT"
+    yield from (f"INPUT_{number}" for number in count(2))
 
 
 def _first_role(step: Step, command: Command) -> Step:

@@ -80,8 +80,7 @@ def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
             "license": draft.licence or "unknown: ask whoever made the recording",
             "repositories": [_origin(one) for one in draft.repositories],
             "termarena": {
-                "requires": list(draft.requires),
-                "setup": "setup.sh",
+                **({} if draft.is_on_image else {"requires": list(draft.requires), "setup": "setup.sh"}),
                 "tests": {"verdict": "reward_pipe"},
             },
         },

@@ -56,7 +56,7 @@ _TALKS: Final = _names("""
 """)
 EDITORS: Final = _names("vi vim nvim nano emacs pico micro helix hx joe mcedit visudo")
 _REACHES: Final = _names("wget rsync scp ping traceroute dig nslookup host whois docker podman kubectl")
-INSTALLERS: Final = _names("apt apt-get aptitude yum dnf pacman apk brew snap pip pip3 npm yarn pnpm gem cargo go")
+INSTALLERS: Final = _names("apt apt-get aptitude yum dnf pacman apk brew snap pip pip3 pipx npm yarn pnpm gem cargo go")
 _PAGERS: Final = _names("less more most man info bat batcat git systemctl journalctl top htop watch help pydoc zless")
 _LEAVES_NOTHING: Final = _names("""
     less more most top htop btop atop watch fzf tig ncdu ping traceroute dig nslookup host whois
