@@ -34,14 +34,13 @@ class Figures(NamedTuple):
     planned: int
     steps: int
     took_s: float
-    refused: Counter[str]
-    examples: dict[str, str]
+    refused: dict[str, str]
+    """What is wrong, by path."""
 
 
 async def plan_all(recipes: list[Path], home: Path) -> Figures:
     """Plan each of them, one after the other."""
-    refused: Counter[str] = Counter()
-    examples: dict[str, str] = {}
+    refused: dict[str, str] = {}
     steps = planned = 0
     began = time.monotonic()
     async with NamespaceDriver(home=home) as driver:
@@ -51,14 +50,12 @@ async def plan_all(recipes: list[Path], home: Path) -> Figures:
                 plan = await plan_build(shelf, recipe.parent)
             except ImageError as error:
                 problem = error.message.partition(str(recipe))[2] or error.message
-                reason = NAMES.sub("…", problem).strip(": ")
-                refused[reason] += 1
-                examples.setdefault(reason, f"{recipe}: {problem.strip(': ')}")
+                refused[str(recipe)] = problem.strip(": ")
             else:
                 planned += 1
                 steps += len(plan.steps)
         shelf.close()
-    return Figures(len(recipes), planned, steps, time.monotonic() - began, refused, examples)
+    return Figures(len(recipes), planned, steps, time.monotonic() - began, refused)
 
 
 def main() -> int:
@@ -78,8 +75,10 @@ def main() -> int:
         print(json.dumps(figures._asdict(), indent=2))
         return 0
     print(f"{figures.planned} of {figures.found} Dockerfiles planned, {figures.steps} steps, {figures.took_s:.1f} s")
-    for reason, count in figures.refused.most_common(options.shown):
-        print(f"{count:5}  {reason}\n       {figures.examples[reason]}")
+    reasons = {path: NAMES.sub("…", problem) for path, problem in figures.refused.items()}
+    for reason, count in Counter(reasons.values()).most_common(options.shown):
+        example = next(path for path, found in reasons.items() if found == reason)
+        print(f"{count:5}  {reason}\n       {example}: {figures.refused[example]}")
     return 0
 
 
