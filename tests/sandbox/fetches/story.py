@@ -86,6 +86,7 @@ def main(folder: Path) -> None:
         story.tell("build recorded", "first", *build, "--record-fetches=kept")
         story.said["asked"] = internet.asked
     story.run("replayed", "second", "oracle", "--replay-fetches")
+    story.run("replayed live", "second", "oracle", "--replay-fetches", "--grading", "live")
     story.run("replayed nop", "second", "nop", "--replay-fetches")
     story.tell("build replayed", "second", *build, "--no-cache", "--replay-fetches=kept")
     recipe = folder / "task/environment/Dockerfile"

@@ -39,6 +39,8 @@ def test_a_task_that_was_recorded_runs_without_a_network(tmp_path: Path) -> None
     assert replayed["result"]["sandbox"]["fetches"] == "replayed"
     assert "replayed_fetches" in [one["reason"] for one in replayed["told"]["not_ranked"]]
     assert replayed["result"]["task_digest"] == recorded["result"]["task_digest"]
+    live = said["replayed live"]
+    assert (live["told"]["solved"], live["result"]["verdict"]["graded_in"]) == (1, "live"), live
     assert (nop["told"]["unsolved"], nop["told"]["unscored"]) == (1, 0), nop
 
     assert missing["told"]["unscored"] == 1, missing
