@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken
 from termarena.grading.contract import GradingFault, Verdict
@@ -21,20 +21,26 @@ from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from termarena.agents.contract import AgentEnd
     from termarena.core.scrub import Scrubber
     from termarena.grading.contract import GradedIn, IntegrityFinding
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
+    from termarena.sandbox.spec import Fetches
     from termarena.sandbox.staging import StartState, StartStates
     from termarena.sandbox.terminal import Terminal
     from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests, Toolchain
 
 __all__ = ["Case", "Judge", "is_live_evidence", "under_limits", "under_policy"]
 
-NOT_LIVE: Final = "a live grading runs beside the agent's processes, which would be recorded or answered as well"
-NOT_LIVE_HINT: Final = "grade with --grading sealed, or leave the recording out"
+NO_RECORDING: Final = "the tests are typed into the agent's own shell, which has its own way to the network"
+
+
+@runtime_checkable
+class _Recordable(Protocol):
+    def through(self, fetches: Fetches) -> AbstractAsyncContextManager[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,19 +204,30 @@ class Judge:
 
     async def _live(self, case: Case, *, counts: bool) -> Verdict:
         """Raises what a box that is gone raises, if this verdict is the one that counts; unless the kernel's counters
-        say that the box was exhausted, which is the agent's doing. Raises `CapabilityMissing` with a recording: the
-        agent's processes would have it too."""
-        if self._options.fetch_plan is not None and case.box.spec.network.mode != "none":
-            raise CapabilityMissing("recorded fetches", driver=self._driver.name, why=NOT_LIVE, hint=NOT_LIVE_HINT)
+        say that the box was exhausted, which is the agent's doing. Raises `CapabilityMissing` where a recording
+        cannot be had."""
         try:
             await case.box.thaw()
-            return await self._grade(case, case.box, "live")
+            async with self._recorded(case):
+                return await self._grade(case, case.box, "live")
         except (SandboxBroken, EngineError) as error:
             is_agents = has_exhausted_resources(await last_usage(case.box))
             if counts and not is_agents:
                 raise
             fault = GradingFault(reason="toolchain_broken_by_agent" if is_agents else "sandbox", message=error.message)
             return Verdict(reward=None, graded_in="live", findings=case.findings, fault=fault)
+
+    @asynccontextmanager
+    async def _recorded(self, case: Case) -> AsyncIterator[None]:
+        """The tests' way to a recording, where there is one; the agent's processes keep their own way."""
+        fetches, box = self._for_tests(case.box.spec, case).fetches, case.box
+        if fetches is None or box.spec.network.mode == "none":
+            yield
+            return
+        if case.terminal is not None or not isinstance(box, _Recordable):
+            raise CapabilityMissing("recorded fetches", driver=self._driver.name, why=NO_RECORDING)
+        async with box.through(fetches):
+            yield
 
     async def _separate(self, case: Case) -> Verdict:
         """In a sandbox of the grader's own, which gets the task's artifacts and nothing else of the agent's."""

@@ -78,14 +78,14 @@ def _handler(internet: Internet) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Internet]:
+def serving(folder: Path, place: str = PLACE) -> Iterator[Internet]:
     """Both servers; `folder` gets the certificate that clients of the second have to trust."""
     internet, authority = Internet(), Authority()
     (folder / "trusted.crt").write_bytes(authority.certificate)
-    plain = ThreadingHTTPServer((PLACE, 0), _handler(internet))
-    secure = ThreadingHTTPServer((PLACE, 0), _handler(internet))
-    secure.socket = authority.context_for(PLACE).wrap_socket(secure.socket, server_side=True)
-    internet.http, internet.https = (f"{PLACE}:{server.server_address[1]}" for server in (plain, secure))
+    plain = ThreadingHTTPServer((place, 0), _handler(internet))
+    secure = ThreadingHTTPServer((place, 0), _handler(internet))
+    secure.socket = authority.context_for(place).wrap_socket(secure.socket, server_side=True)
+    internet.http, internet.https = (f"{place}:{server.server_address[1]}" for server in (plain, secure))
     internet.hosts = (internet.http, internet.https)
     threads = [threading.Thread(target=server.serve_forever, args=(0.05,)) for server in (plain, secure)]
     for thread in threads:

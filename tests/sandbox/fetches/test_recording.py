@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import subprocess
 from dataclasses import replace
@@ -117,6 +119,57 @@ async def test_git_clones(bench: Bench, internet: Internet, repository: str) -> 
     assert (recorded.exit_status, recorded.stdout) == (0, b"cloned\n"), recorded.stderr
     replayed = await bench.replay(script)
     assert (replayed.exit_status, replayed.stdout) == (0, b"cloned\n"), replayed.stderr
+
+
+RELEASE = "Origin: tests\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nValid-Until: Fri, 02 Jan 2026 00:00:00 UTC\n"
+
+
+@pytest.mark.needs("apt-get", "dpkg-deb")
+async def test_apt_takes_an_archive_that_is_valid_no_more(bench: Bench, internet: Internet, tmp_path: Path) -> None:
+    package, name = await asyncio.to_thread(_package, tmp_path), "tiny_1.0_all.deb"
+    facts = [f"Filename: ./{name}", f"Size: {len(package)}", f"SHA256: {hashlib.sha256(package).hexdigest()}"]
+    listed = (CONTROL + "\n".join(facts) + "\n").encode()
+    release = f"{RELEASE}SHA256:\n {hashlib.sha256(listed).hexdigest()} {len(listed)} Packages\n"
+    internet.files |= {"/Release": release.encode(), "/Packages": listed, f"/{name}": package}
+    script = f"""set -e; mkdir -p /tmp/a/state/lists/partial /tmp/a/cache/archives/partial; cd /tmp/a; : > status
+    echo 'deb [trusted=yes] https://{internet.https} ./' > list
+    set -- -q -o Dir::Etc::sourcelist=/tmp/a/list -o Dir::Etc::sourceparts=- -o Dir::State=/tmp/a/state \
+        -o Dir::State::status=/tmp/a/status -o Dir::Cache=/tmp/a/cache -o APT::Sandbox::User=root
+    apt-get "$@" update && apt-get "$@" download tiny && dpkg-deb -f {name} Package"""
+    recorded = await bench.record(script, internet)
+    assert recorded.exit_status == 0, (recorded.stdout, recorded.stderr)
+    replayed = await bench.replay(script)
+    assert (replayed.exit_status, replayed.stdout[-5:]) == (0, b"tiny\n"), (replayed.stdout, replayed.stderr)
+
+
+CONTROL = "Package: tiny\nVersion: 1.0\nArchitecture: all\nMaintainer: Tests <a@b.c>\nDescription: tiny\n"
+
+
+def _package(folder: Path) -> bytes:
+    (folder / "deb/DEBIAN").mkdir(parents=True)
+    (folder / "deb/DEBIAN/control").write_text(CONTROL)
+    subprocess.run(["dpkg-deb", "-b", str(folder / "deb"), str(folder / "tiny.deb")], check=True, capture_output=True)  # noqa: S603, S607 - Debian's own
+    return (folder / "tiny.deb").read_bytes()
+
+
+async def test_commands_of_a_living_sandbox_go_through_a_recording_for_a_while(
+    bench: Bench, internet: Internet
+) -> None:
+    internet.files["/one"] = b"1"
+    script = (
+        f"curl -fsS https://{internet.https}/one; ls /dev/termarena* 2>/dev/null | wc -l; echo ${{CURL_CA_BUNDLE:-}}"
+    )
+    network = Network(mode="allowlist", allowed_hosts=internet.hosts)
+    async with bench.driver.start(SandboxSpec(network=network)) as box:
+        async with box.through(Fetches(mode="record", folder=bench.folder)):
+            recorded = await box.exec(["/bin/sh", "-c", script])
+        assert recorded.stdout.startswith(b"13\n/dev/"), recorded
+        async with box.through(Fetches(mode="replay", folder=bench.folder)):
+            assert (await box.exec(["/bin/sh", "-c", script])).stdout == recorded.stdout
+        assert internet.asked == ["GET /one"]
+        # Without it the certificate is not trusted, nothing is left of it, and the plain way is as it was.
+        assert (await box.exec(["/bin/sh", "-c", script])).stdout == b"0\n\n"
+        assert (await box.exec(["curl", "-fsS", f"http://{internet.http}/one"])).stdout == b"1"
 
 
 async def test_what_was_not_recorded_is_a_fault_that_names_it_and_never_asked_for(

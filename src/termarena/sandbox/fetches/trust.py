@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["trust_environment", "trust_files"]
+__all__ = ["TRUST_FILES", "trust_environment", "trust_files"]
 
 CERTIFICATE: Final = "/dev/termarena-ca.crt"
 """Beside the devices: neither a layer, nor a snapshot, nor a diff has it."""
 APT_SETTINGS: Final = "/dev/termarena-apt.conf"
 WGET_SETTINGS: Final = "/dev/termarena-wgetrc"
+TRUST_FILES: Final = (CERTIFICATE, APT_SETTINGS, WGET_SETTINGS)
 BUNDLE_VARIABLES: Final = (
     "AWS_CA_BUNDLE",
     "CARGO_HTTP_CAINFO",

@@ -63,6 +63,8 @@ class LayerMaker:
     fetches: Fetches | None = None
     """A recording in the network's place: steps that reach out are carried out anew while it is made, and are known by
     its content when it is replayed."""
+    makes_nothing: bool = False
+    """Whether steps are only planned: no layer is made, looked up or remembered."""
     unwritten: list[asyncio.Future[None]] = field(default_factory=list)
     """What is being remembered."""
 
@@ -85,6 +87,8 @@ class LayerMaker:
         `key` says what the work is: the same work on the same layers is not done again. Without
         `network` there is none.
         """
+        if self.makes_nothing:
+            return Made(config, was_cached=False)
         fetches = self.fetches if network is not None and network.mode != "none" else None
         if fetches is not None and fetches.mode == "replay":
             key = [key, await asyncio.to_thread(recording_digest, fetches.folder)]

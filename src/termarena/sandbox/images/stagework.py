@@ -231,7 +231,7 @@ class StageWork:
         """What the step sees beside the layers, and what of it decides whether the step is known."""
         around = self.around
         store = around.maker.shelf.store
-        caches = store.folder / "mounts" / store.ids.kind
+        caches = (around.scratch if around.maker.makes_nothing else store.folder) / "mounts" / store.ids.kind
         places = MountPlaces(around.context, caches, around.secrets, around.scratch, self._absolute)
         mounts, keys = [], []
         for text in [value for name, value in one.flags if name == "mount"]:
@@ -346,6 +346,8 @@ class StageWork:
             return await self._copy_from_context(one, order, unpacks=True)
         if len(words) > 1:
             raise refuse(self.around.source, one.line, "ADD of several sources with an address", text=self.step)
+        if self.around.maker.makes_nothing:
+            return Made(self.config, was_cached=False)
         fetched = await fetch_file(
             addresses[0],
             self.around.scratch,

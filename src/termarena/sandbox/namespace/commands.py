@@ -76,6 +76,10 @@ class Commands:
         """Variables for every later command; `is_final`: also over those that come with it."""
         (self._final if is_final else self._env).update(env)
 
+    def drop_final_environment(self) -> None:
+        """Later commands have their own variables again."""
+        self._final.clear()
+
     def command(
         self, argv: Sequence[str], *, user: str | None, cwd: str | None, env: Mapping[str, str] | None
     ) -> Command:
