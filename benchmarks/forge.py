@@ -1,11 +1,14 @@
 """Reading and screening recordings: how many a second on all cores, and whether memory stays flat.
 
-Usage: python benchmarks/forge.py [--recordings 400] [--folder FOLDER] [--jobs N] [--json]
+Usage: python benchmarks/forge.py [--recordings 400] [--folder FOLDER] [--jobs N] [--sizes N N N] [--json]
 
 Without `--folder` the corpus is made of our own recordings, lengthened to the sizes that public ones have: half of them
 under 23 kB, one in twenty over 413 kB, none over 3.4 MB. Measured by the clock and in processor time, in two halves, so
 that growth would be seen. Prints a table and one line of JSON; exits 1 if processor time allows less than 30 recordings
 a second on one core, and 2 where the parsers are not installed.
+
+With `--sizes` each size is measured in a process of its own, and what the largest took is extrapolated to the 80,870
+recordings that TerminalWorld began with: linear, if a recording costs as much in the largest corpus as in the smallest.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import math
 import os
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,10 +29,13 @@ from typing import NamedTuple
 from termarena.core.errors import MissingExtra
 from termarena.forge.finding import find_recordings
 from termarena.forge.screening import ScreenPlan, screen_files
+from termarena.forge.sharding import Where
 
 OWN = Path(__file__).parent.parent / "tests" / "data" / "forge"
 MEDIAN_BYTES, SIGMA, LARGEST_BYTES = 23_000, math.log(413 / 23) / 1.645, 3_400_000
 WANTED_PER_CORE = 30.0
+GROWTH = 1.2
+TERMINALWORLD = 80_870
 
 
 class Half(NamedTuple):
@@ -71,7 +78,7 @@ def _filling(at: float, size: int, chance: random.Random) -> list[str]:
 def screen_half(paths: list[Path], jobs: int) -> Half:
     """Read and screen, and what it took."""
     before, started = _processor_s(), time.monotonic()
-    kept = sum(screening.kept for screening in screen_files(paths, ScreenPlan(jobs=jobs)))
+    kept = sum(screening.kept for screening in screen_files(paths, ScreenPlan(where=Where(jobs))))
     wall_s, processor_s = time.monotonic() - started, _processor_s() - before
     peaks = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return Half(len(paths), kept, wall_s, processor_s, max(peaks))
@@ -82,6 +89,25 @@ def _processor_s() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
+def compare_sizes(sizes: list[int], jobs: int) -> int:
+    """Measure each size by itself; 1 if a recording costs a fifth more, or memory a fifth more, in the largest."""
+    rows = []
+    for size in sizes:
+        words = [sys.executable, __file__, "--recordings", str(size), "--jobs", str(jobs), "--json"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+        if not done.stdout:
+            print(done.stderr, file=sys.stderr)
+            return done.returncode
+        rows.append(json.loads(done.stdout))
+    first, last = rows[0], rows[-1]
+    growth = first["per_s_per_core"] / last["per_s_per_core"]
+    memory = max(last["peak_mb"]) / max(first["peak_mb"])
+    minutes = TERMINALWORLD / last["per_s_per_core"] / jobs / 60
+    told = {"sizes": rows, "cost_growth": round(growth, 3), "memory_growth": round(memory, 3)}
+    print(json.dumps({**told, "minutes_for_80870_on_these_cores": round(minutes, 1)}))
+    return 0 if growth < GROWTH and memory < GROWTH else 1
+
+
 def main() -> int:
     """Measure, tell, judge."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -89,7 +115,10 @@ def main() -> int:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", action="store_true", help="only the line of JSON")
+    parser.add_argument("--sizes", type=int, nargs="+", help="several corpora, the smallest first")
     given = parser.parse_args()
+    if given.sizes:
+        return compare_sizes(given.sizes, given.jobs)
     with tempfile.TemporaryDirectory() as made:
         if given.folder is None:
             make_corpus(Path(made), given.recordings)

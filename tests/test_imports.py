@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "proof": _PROOF,
     "forge": _FORGE,
     "battles": _RUNS | {"runs"},
-    "arena": {"core", "battles", "runs", "stats", "reports", "analysis"},
+    "arena": {"core", "battles", "runs", "stats", "reports", "analysis", "proof", "forge"},
 }
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = {"cli"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from termarena.core.errors import RecordingError
-from termarena.forge.casts import load_recording, parse_recording
+from termarena.forge.casts import load_file, parse_loaded, parse_recording
 from termarena.forge.reading import read, read_bytes
 
 if TYPE_CHECKING:
@@ -107,4 +107,4 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\x7fELF\0\0")
     for path in (tmp_path / "a", tmp_path / "none"):
         with pytest.raises(RecordingError, match=r"neither a recording|cannot read"):
-            load_recording(path)
+            parse_loaded(load_file(path))

@@ -12,6 +12,7 @@ from support.transcripts import transcript
 from termarena.forge.reading import read
 from termarena.forge.screening import Gate, ScreenPlan, ScreenRules, screen, screen_file, screen_files
 from termarena.forge.screening.likeness import Known, Likeness, sketch_of
+from termarena.forge.sharding import Where
 from termarena.forge.transcript import Facts
 
 if TYPE_CHECKING:
@@ -125,7 +126,10 @@ def test_of_recordings_that_are_alike_the_best_is_kept(tmp_path: Path) -> None:
     header, _, body = first.partition("\n")
     (tmp_path / "c.cast").write_text(json.dumps({**json.loads(header), "title": ""}) + "\n" + body)
     (tmp_path / "d.cast").write_text((FOLDER / "permissions.cast").read_text())
-    found = {screening.source: screening for screening in screen_files(sorted(tmp_path.iterdir()), ScreenPlan(jobs=1))}
+    found = {
+        screening.source: screening
+        for screening in screen_files(sorted(tmp_path.iterdir()), ScreenPlan(where=Where(1)))
+    }
     kept = {name.rpartition("/")[2] for name, screening in found.items() if screening.kept}
     assert kept == {"a.cast", "d.cast"}
     assert _drops(found[str(tmp_path / "c.cast")]) == {(Gate.DUPLICATES, "alike")}
@@ -147,7 +151,7 @@ def test_likeness_survives_small_changes_and_tells_others_apart() -> None:
 
 def test_recordings_of_known_tasks_are_refused() -> None:
     session = next(session for session in SESSIONS if session.name == "tar-backup")
-    plan = ScreenPlan(known=Known(["#!/bin/bash\n" + "\n".join(session.typed)]), jobs=1)
+    plan = ScreenPlan(known=Known(["#!/bin/bash\n" + "\n".join(session.typed)]), where=Where(1))
     found = list(screen_files([session.path, FOLDER / "permissions.cast"], plan))
     assert [screening.kept for screening in found] == [True, False] or [s.kept for s in found] == [False, True]
     (refused,) = [screening for screening in found if not screening.kept]
@@ -158,8 +162,8 @@ def test_recordings_of_known_tasks_are_refused() -> None:
 @pytest.mark.slow
 def test_processes_give_the_same_as_one() -> None:
     paths = [session.path for session in SESSIONS[:20]]
-    alone = list(screen_files(paths, ScreenPlan(jobs=1)))
-    assert list(screen_files(paths, ScreenPlan(jobs=2))) == alone
+    alone = list(screen_files(paths, ScreenPlan(where=Where(1))))
+    assert list(screen_files(paths, ScreenPlan(where=Where(2)))) == alone
     assert sum(screening.kept for screening in alone) >= 18
 
 

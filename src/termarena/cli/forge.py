@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from termarena.cli import forge_making
+from termarena.cli import forge_making, forge_sets
+from termarena.cli.forge_retrieving import retrieve
+from termarena.cli.forge_running import run
 from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
+from termarena.cli.run_options import AddressOption, EngineOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,6 +72,8 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show every finding with its evidence.")] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; else one per core.")] = None,
+    engine: EngineOption = "local",
+    address: AddressOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Say which recordings can become tasks, what was redacted in them, and why the others cannot.
@@ -77,25 +82,29 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
     termarena forge screen session.cast --explain
     termarena forge screen recordings/ --against tasks/ --out kept/
     termarena forge screen recordings/ --json
+    termarena forge screen recordings/ --engine ray --address auto
 
     What cannot be read or judged is refused. Of recordings that are alike the best is kept. With --json one line per
     recording, redacted.
     """
-    from termarena.cli.screening import Screened, known_tasks, read_rules, write_transcript
+    from termarena.cli.screening import Screened, known_tasks, read_rules, workers, write_transcript
     from termarena.forge.finding import find_recordings
     from termarena.forge.screening import ScreenPlan, screen_files
 
-    plan = ScreenPlan(read_rules(rules), known_tasks(against or []), jobs, keeps_transcripts=out is not None)
-    screened = Screened()
-    for screening in screen_files(find_recordings(paths), plan):
-        screened.count(screening)
-        if out is not None and screening.kept:
-            write_transcript(screening, out)
-        screened.show(screening, json=json, explain=explain)
+    chosen, known, screened = read_rules(rules), known_tasks(against or []), Screened()
+    with workers(engine, address, jobs) as where:
+        for screening in screen_files(find_recordings(paths), ScreenPlan(chosen, known, where, out is not None)):
+            screened.count(screening)
+            if out is not None and screening.kept:
+                write_transcript(screening, out)
+            screened.show(screening, json=json, explain=explain)
     screened.sum_up(json=json)
 
 
+app.command("retrieve")(retrieve)
+app.command("run")(run)
 forge_making.mount(app)
+forge_sets.mount(app)
 
 
 class _Unread:

@@ -14,23 +14,20 @@ from termarena.cli.output import (
     print_line,
     print_table,
     print_text,
-    progress,
     say,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from termarena.forge.ledger import Outcome
     from termarena.forge.making import Making
     from termarena.forge.transcript import Transcript
 
-__all__ = ["mount"]
+__all__ = ["DEFAULT_FORGE", "ForgeOption", "existing_forge", "home_folder", "mount"]
 
 RecordingArgument = Annotated[Path, typer.Argument(metavar="RECORDING", help="A recording.")]
 ForgeOption = Annotated[Path, typer.Option("--forge", metavar="FOLDER", help="The forge's folder: settings, ledger.")]
 DEFAULT_FORGE = Path("forge")
-STATES = {"admitted": "green", "refused": "yellow", "failed": "red"}
 
 
 def init(
@@ -104,60 +101,32 @@ def show_facts(recording: RecordingArgument, *, forge: ForgeOption = DEFAULT_FOR
     print_table(["probe", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])
 
 
-def run(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Recordings: files, or folders of them.")],
+def status(
     *,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where tasks go; else tasks/ of the forge.")
-    ] = None,
     forge: ForgeOption = DEFAULT_FORGE,
-    slots: Annotated[int, typer.Option("--slots", "-n", min=1, help="Recordings at once.")] = 2,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the funnel as Markdown.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Print the funnel as a page.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Make tasks of recordings: every stage, every gate; admitted tasks are written, the others explained.
-
-    \b
-    termarena forge run session.cast --out tasks
-    termarena forge run recordings/ -n 4
-    termarena forge run recordings/ --json
-
-    What the ledger has an outcome for is not made again; interrupted, the same command goes on. Exits 0 whatever was
-    refused, 1 if something failed that is not the recordings' fault.
-    """
-    from termarena.forge.home import TASKS
-    from termarena.forge.home import init as make_folder
-    from termarena.forge.intake import transcripts_in
-
-    make_folder(forge)
-    transcripts = list(transcripts_in(paths, lambda _, error: say(f"unreadable: {error}")))
-    outcomes: list[Outcome] = []
-    with progress("recordings", total=len(transcripts)) as bar:
-
-        def on_outcome(outcome: Outcome, was_known: bool) -> None:  # noqa: FBT001 - the library's callback
-            outcomes.append(outcome)
-            bar.advance()
-            say(f"{outcome.state}{' (known)' if was_known else ''}: {outcome.source}: {_why(outcome)}")
-
-        _work(transcripts, out or forge / TASKS, forge, slots=slots, on_outcome=on_outcome)
-    _show_outcomes(outcomes, as_json=json)
-    if any(outcome.state == "failed" for outcome in outcomes):
-        raise typer.Exit(1)
-
-
-def status(*, forge: ForgeOption = DEFAULT_FORGE, json: JsonOption = False) -> None:
     """Show what came of the recordings, gate by gate.
 
     \b
     termarena forge status
+    termarena forge status --markdown
+    termarena forge status --html > funnel.html
     termarena forge status --json
     """
+    from termarena.forge.funnel import funnel_html, funnel_markdown
     from termarena.forge.ledger import Ledger
     from termarena.forge.yields import yields_of
 
-    with Ledger(_existing(forge)) as ledger:
-        found = yields_of(ledger.latest())
+    with Ledger(existing_forge(forge)) as ledger:
+        found = yields_of(ledger.latest(), ledger.last_run(), ledger.cost_usd())
     if json:
         print_json(found.model_dump(mode="json"))
+        return
+    if markdown or html:
+        print_text(funnel_html(found) if html else funnel_markdown(found))
         return
     columns: list[str | Column] = [
         "gate",
@@ -171,7 +140,12 @@ def status(*, forge: ForgeOption = DEFAULT_FORGE, json: JsonOption = False) -> N
     )
     print_line()
     rate = f", {found.tasks_per_hour:.0f} tasks an hour" if found.tasks_per_hour else ""
-    print_line(f"{found.admitted} admitted of {found.recordings} recordings, {found.failed} failed{rate}")
+    if found.cost_usd is None:
+        rate += ", at a cost that is not known"
+    elif found.cost_usd and found.admitted:
+        rate += f", ${found.cost_usd / found.admitted:.4f} a task"
+    known = f"; {found.last_known} of the last run's {found.last_taken} were known" if found.last_taken else ""
+    print_line(f"{found.admitted} admitted of {found.recordings} recordings, {found.failed} failed{rate}{known}")
 
 
 def explain(
@@ -188,7 +162,7 @@ def explain(
     """
     from termarena.forge.ledger import Ledger
 
-    with Ledger(_existing(forge)) as ledger:
+    with Ledger(existing_forge(forge)) as ledger:
         outcome = ledger.find(name)
         found = ledger.evidence(outcome.evidence)
     if json:
@@ -204,22 +178,24 @@ def takedown(
     forge: ForgeOption = DEFAULT_FORGE,
     json: JsonOption = False,
 ) -> None:
-    """Remove everything made from a recording, and never make anything of it again.
+    """Remove a recording and everything made from it, in exported sets too, and never make anything of it again.
 
     \b
     termarena forge takedown session.cast
+    termarena forge takedown https://asciinema.example/a/123456
     """
+    from termarena.forge.forgetting import take_down
     from termarena.forge.ledger import Ledger
+    from termarena.forge.retrieving import RECORDINGS
 
-    with Ledger(_existing(forge)) as ledger:
-        outcome = ledger.find(name)
-        removed = ledger.take_down(outcome)
+    with Ledger(existing_forge(forge)) as ledger:
+        done = take_down(name, ledger, forge / RECORDINGS)
     if json:
-        print_json({"recording": outcome.recording, "removed": removed})
+        print_json({"recording": done.recording, "removed": done.removed})
         return
-    for path in removed:
+    for path in done.removed:
         print_line(path)
-    say(f"{outcome.source} is taken down: {len(removed)} paths removed")
+    say(f"{done.source} is taken down: {len(done.removed)} paths removed")
 
 
 def mount(group: typer.Typer) -> None:
@@ -233,7 +209,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "synthesize": synthesize,
     "reproduce": reproduce,
     "test": show_facts,
-    "run": run,
     "status": status,
     "explain": explain,
     "takedown": takedown,
@@ -250,7 +225,8 @@ def _transcript(recording: Path) -> Transcript:
     return found[0]
 
 
-def _existing(forge: Path) -> Path:
+def existing_forge(forge: Path) -> Path:
+    """The folder of a forge that was begun; raises `NotFound`."""
     from termarena.core.errors import NotFound
     from termarena.forge.ledger import FILE
 
@@ -261,7 +237,8 @@ def _existing(forge: Path) -> Path:
     return forge
 
 
-def _home() -> Path:
+def home_folder() -> Path:
+    """Where this user keeps what can be made again."""
     from termarena.core.settings import resolve_settings
 
     return resolve_settings().settings.paths.home
@@ -280,7 +257,7 @@ def _try(recording: Path, forge: Path, stage: Callable[[Making], Awaitable[Any]]
     transcript, config = _transcript(recording), settings_of(forge)
 
     async def go(workspace: Path) -> dict[str, Any]:
-        driver = open_driver("namespace", home=_home())
+        driver = open_driver("namespace", home=home_folder())
         try:
             async with Bench(driver) as bench:
                 making = Making(transcript, bench, workspace, config)
@@ -291,49 +268,6 @@ def _try(recording: Path, forge: Path, stage: Callable[[Making], Awaitable[Any]]
 
     with tempfile.TemporaryDirectory(prefix="termarena-forge-") as workspace:
         return asyncio.run(go(Path(workspace)))
-
-
-def _work(
-    transcripts: list[Transcript], out: Path, forge: Path, *, slots: int, on_outcome: Callable[[Outcome, bool], None]
-) -> None:
-    import asyncio
-
-    from termarena.forge.home import settings_of
-    from termarena.forge.ledger import Ledger
-    from termarena.forge.working import Order, work
-    from termarena.sandbox.drivers import open_driver
-
-    order = Order(transcripts, out, settings_of(forge), slots)
-
-    async def go(ledger: Ledger) -> None:
-        driver = open_driver("namespace", home=_home())
-        try:
-            await work(order, ledger, driver, on_outcome)
-        finally:
-            await driver.aclose()
-
-    with Ledger(forge) as ledger:
-        asyncio.run(go(ledger))
-
-
-def _why(outcome: Outcome) -> str:
-    if outcome.state == "admitted":
-        return f"{outcome.task_id} (fidelity {outcome.fidelity:.2f}, mutation score {outcome.mutation_score:.2f})"
-    return f"{outcome.gate}: {outcome.reason}"
-
-
-def _show_outcomes(outcomes: list[Outcome], *, as_json: bool) -> None:
-    ordered = sorted(outcomes, key=lambda outcome: outcome.source)
-    if as_json:
-        print_json([outcome._asdict() for outcome in ordered])
-        return
-    columns: list[str | Column] = ["recording", Column("outcome", styles=STATES), "task or reason"]
-    print_table(columns, [[Path(one.source).name, one.state, _why(one)] for one in ordered])
-    print_line()
-    admitted = [one for one in ordered if one.state == "admitted"]
-    print_line(f"{len(admitted)} of {len(ordered)} recordings became tasks")
-    if admitted and admitted[0].folder:
-        say(f"next: termarena run --path {Path(admitted[0].folder).parent} --agent oracle")
 
 
 def _explain(found: dict[str, Any]) -> None:
@@ -351,6 +285,8 @@ def _explain(found: dict[str, Any]) -> None:
     if found["facts"]:
         print_line()
         print_table(["fact", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])
+    for said in found.get("model", {}).get("said", ()):
+        print_line(f"model: {said['kind']}: {said['outcome']}{': ' if said['why'] else ''}{said['why']}")
     if found["trials"]:
         print_line()
         rows = [[t["kind"], t["variant"], _ended(t)] for t in found["trials"]]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from termarena.cli.output import print_json, print_line, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from termarena.forge.screening import Screening, ScreenRules
     from termarena.forge.screening.likeness import Known
+    from termarena.forge.sharding import Where
 
-__all__ = ["Screened", "known_tasks", "read_rules", "write_transcript"]
+__all__ = ["Screened", "known_tasks", "read_rules", "workers", "write_transcript"]
 
 LARGEST_TEXT = 1 << 20
 _KNOWN_NAMES = ("instruction.md", "task.yaml", "solve.sh", "solution.sh", "solution.yaml")
@@ -64,6 +66,23 @@ def write_transcript(screening: Screening, folder: Path) -> Path:
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}", hint="name another folder") from error
     return path
+
+
+@contextmanager
+def workers(engine: Literal["local", "ray"], address: str, jobs: int | None = None) -> Iterator[Where]:
+    """Where recordings are read, for the length of a `with`. Raises what connecting to a cluster raises."""
+    from termarena.forge.sharding import Where
+
+    if engine == "local":
+        yield Where(jobs)
+        return
+    from termarena.runs.cluster.connecting import connect
+
+    cluster = connect(address)
+    try:
+        yield Where(cluster=cluster)
+    finally:
+        cluster.close()
 
 
 class Screened:

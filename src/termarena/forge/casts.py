@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from termarena.core.errors import RecordingError
+from termarena.forge.retrieving.shelf import origin_beside
 from termarena.sandbox.terminal.cast import CastEvent, parse_cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Recording", "load_recording", "parse_recording"]
+    from termarena.forge.retrieving.shelf import Origin
+
+__all__ = ["Loaded", "Recording", "load_file", "parse_loaded", "parse_recording"]
 
 LARGEST_BYTES: Final = 256 << 20
 USUAL_SIZE: Final = (80, 24)
@@ -39,21 +43,47 @@ class Recording:
     trouble: tuple[str, ...] = ()
 
 
-def load_recording(path: Path) -> tuple[bytes, Recording]:
-    """A file's bytes and its recording; a typescript's timing is looked for beside it. Raises `RecordingError`."""
+class Loaded(NamedTuple):
+    """A file's bytes with what lies beside it: everything that reading takes, so that it can be done elsewhere."""
+
+    path: str
+    raw: bytes
+    timing: bytes | None = None
+    """Of a typescript."""
+    origin: Origin | None = None
+    """Of a recording that was retrieved."""
+    problem: str = ""
+    """Why the file could not be had; there are no bytes then."""
+
+    @property
+    def digest(self) -> str:
+        """Of its bytes; of its name where they could not be had."""
+        content = self.raw if not self.problem else self.path.encode("utf-8", "surrogateescape")
+        return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def load_file(path: Path) -> Loaded:
+    """A file's bytes; a typescript's timing, and where a recording comes from, are looked for beside it."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise RecordingError(f"{path} is larger than {LARGEST_BYTES >> 20} MiB", hint="cut it before it is read")
+            return Loaded(str(path), b"", problem=f"{path} is larger than {LARGEST_BYTES >> 20} MiB")
         raw = path.read_bytes()
         beside = [path.with_name(path.name + suffix) for suffix in TIMING_SUFFIXES]
         timing = next((other.read_bytes() for other in beside if other.is_file()), None)
     except OSError as error:
-        raise RecordingError(f"cannot read {path}: {error.strerror or error}") from error
+        return Loaded(str(path), b"", problem=f"cannot read {path}: {error.strerror or error}")
+    return Loaded(str(path), raw, timing, origin_beside(path))
+
+
+def parse_loaded(loaded: Loaded) -> Recording:
+    """What a file holds. Raises `RecordingError` for one that is no recording, or could not be had."""
+    hint = "give an asciicast, a typescript of `script`, or plain text"
+    if loaded.problem:
+        raise RecordingError(loaded.problem, hint=hint)
     try:
-        return raw, parse_recording(raw, timing=timing)
+        return parse_recording(loaded.raw, timing=loaded.timing)
     except ValueError as error:
-        hint = "give an asciicast, a typescript of `script`, or plain text"
-        raise RecordingError(f"{path}: {error}", hint=hint) from error
+        raise RecordingError(f"{loaded.path}: {error}", hint=hint) from error
 
 
 def parse_recording(raw: bytes, *, timing: bytes | None = None) -> Recording:

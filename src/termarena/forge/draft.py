@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
@@ -14,6 +13,7 @@ from termarena.forge.places import places_of
 from termarena.forge.repositories import clone_of
 from termarena.forge.script import inputs_script, solution_script
 from termarena.forge.steps import Role, resolve, steps_of
+from termarena.forge.transcript import public_name
 
 if TYPE_CHECKING:
     from termarena.forge.places import Places
@@ -51,6 +51,8 @@ class Draft:
     cols: int = 80
     rows: int = 24
     base_image: str = BASE_IMAGE
+    licence: str | None = None
+    """Of the recording; None is unknown."""
     is_on_image: bool = False
     """Whether it takes programs that this machine does not have, so that its image is built instead."""
 
@@ -104,7 +106,7 @@ def synthesize(transcript: Transcript) -> Draft:
     return Draft(
         id=_task_id(transcript),
         title=" ".join(transcript.title.split()),
-        source=_public(transcript.source),
+        source=public_name(transcript.source),
         digest=transcript.digest,
         places=places,
         steps=steps,
@@ -112,11 +114,8 @@ def synthesize(transcript: Transcript) -> Draft:
         facts=transcript.facts,
         cols=min(max(transcript.cols, 20), 500),
         rows=min(max(transcript.rows, 5), 200),
+        licence=transcript.licence,
     )
-
-
-def _public(source: str) -> str:
-    return source if "://" in source else PurePath(source).name
 
 
 def _task_id(transcript: Transcript) -> str:

@@ -36,6 +36,14 @@ fetch = false
 least_commands = {least_commands}
 least_state_changes = {least_state_changes}
 least_quality = {least_quality}
+
+# A language model may score a recording, propose another wording or a repair; it never decides. Nothing is asked of one
+# unless these lines stand here.
+# [model]
+# name = "openai:MODEL"        # as for `termarena run --model`
+# usd = 5.0                    # for all recordings of a run together; tokens = ... likewise
+# recording_usd = 0.05         # for each
+# repairs = 1
 """
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import ValidationError
 
 from termarena.core.errors import RecordingError, TaskFormatError
 from termarena.core.records import read_record_as
 from termarena.forge.finding import find_recordings
-from termarena.forge.reading import read
+from termarena.forge.reading import read_loaded
+from termarena.forge.sharding import HERE, map_files
 from termarena.forge.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["TRANSCRIPTS", "transcripts_in"]
+    from termarena.forge.casts import Loaded
+    from termarena.forge.sharding import Where
+
+__all__ = ["TRANSCRIPTS", "Unreadable", "found_in", "items_in", "transcripts_in"]
 
 TRANSCRIPTS: Final = ".transcript.jsonl"
 """The end of the name of a file with transcripts, one per line, as `termarena forge read --json` prints them; such a
@@ -25,13 +29,35 @@ LONGEST_FILE: Final = 256 << 20
 _HEAD_BYTES: Final = 200
 
 
-def transcripts_in(
-    paths: Iterable[Path], on_unreadable: Callable[[Path, RecordingError], None] | None = None
-) -> Iterator[Transcript]:
-    """The recordings in files and folders, read; `on_unreadable` is told of a file that is none, and the others go on.
+class Unreadable(NamedTuple):
+    """A file that is no recording."""
 
-    Raises `NotFound`, `TaskFormatError`, `OSError`; without `on_unreadable` also `RecordingError`.
+    source: str
+    digest: str
+    """Of its bytes, where they could be read."""
+    reason: str
+
+
+def transcripts_in(paths: Iterable[Path]) -> Iterator[Transcript]:
+    """The recordings in files and folders, read. Raises `NotFound`, `TaskFormatError`, `RecordingError`, `OSError`."""
+    for item in items_in(paths):
+        if isinstance(item, Unreadable):
+            raise RecordingError(item.reason)
+        yield item
+
+
+def found_in(paths: Iterable[Path]) -> list[Path]:
+    """The files that were named, and the recordings in the folders. Raises `NotFound`."""
+    named = [[path] if path.is_file() else find_recordings([path]) for path in paths]
+    return [file for files in named for file in files]
+
+
+def items_in(paths: Iterable[Path], where: Where = HERE) -> Iterator[Transcript | Unreadable]:
+    """The recordings in files and folders, read; of a file that is none, why. Saved transcripts come first.
+
+    Raises `NotFound`, `TaskFormatError`, `ClusterError`, `OSError`.
     """
+    plain = []
     for path in paths:
         if path.name.endswith(TRANSCRIPTS):
             yield from _saved(path)
@@ -39,13 +65,15 @@ def transcripts_in(
         if _is_kept(path):
             yield read_record_as(Transcript, path, "transcript")
             continue
-        for file in find_recordings([path]):
-            try:
-                yield read(file)
-            except RecordingError as error:
-                if on_unreadable is None:
-                    raise
-                on_unreadable(file, error)
+        plain.append(path)
+    yield from map_files(_read, find_recordings(plain), where)
+
+
+def _read(loaded: Loaded) -> Transcript | Unreadable:
+    try:
+        return read_loaded(loaded)
+    except RecordingError as error:
+        return Unreadable(loaded.path, loaded.digest, error.message)
 
 
 def _is_kept(path: Path) -> bool:

@@ -17,6 +17,7 @@ from termarena.forge.describing import descriptions
 from termarena.forge.draft import BASE_IMAGE, synthesize
 from termarena.forge.facts import gather
 from termarena.forge.installs import installed_by
+from termarena.forge.model_rules import ModelRules
 from termarena.forge.replay import amended, replay
 from termarena.forge.repositories import RepositoryRules, fetch_repository
 from termarena.forge.screening import ScreenRules, screen
@@ -65,6 +66,8 @@ class MakingConfig(BaseModel):
     repositories: RepositoryRules = RepositoryRules()
     screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
     """What may be made at all. Sessions that only print are wanted here: their results go to files."""
+    model: ModelRules | None = None
+    """Whether a language model may propose something; it never decides."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ Reading makes a `Transcript`; every later stage takes one and never looks at the
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import PurePath
 
 from pydantic import BaseModel, ConfigDict
 
@@ -57,6 +58,7 @@ class Transcript(_Frozen):
     source: str
     digest: str
     title: str = ""
+    licence: str | None = None  # what it may be used under, where that is known
     version: str  # "1", "2", "3", "typescript" or "txt"
     cols: int
     rows: int
@@ -66,3 +68,8 @@ class Transcript(_Frozen):
     text: str = ""  # the primary screen with its scroll-back, soft-wrapped lines joined
     alternate_screen: bool = False
     trouble: tuple[str, ...] = ()  # what the reader had to forgive, one sentence each
+
+
+def public_name(source: str) -> str:
+    """A recording's address, or the name of its file: where that lies is nobody's business."""
+    return source if "://" in source else PurePath(source).name

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GATES", "Gate", "Yields", "yields_of"]
 
-GATES: Final = ("screen", "synthesize", "reproduce", "test", "instruct", "prove")
+GATES: Final = ("read", "duplicates", "screen", "synthesize", "reproduce", "test", "instruct", "prove")
 """In the order in which a recording meets them."""
 
 
@@ -48,10 +48,18 @@ class Yields(BaseModel):
     spent_s: float
     tasks_per_hour: float | None = None
     """Of one slot; None without any task."""
+    cost_usd: float | None = 0.0
+    """What models took for all of it; None where a part is unknown."""
+    last_taken: int = 0
+    """Recordings that the last run looked at."""
+    last_known: int = 0
+    """Those of them that the ledger had an outcome for."""
 
 
-def yields_of(outcomes: Sequence[Outcome]) -> Yields:
-    """The yield of these outcomes, one per recording."""
+def yields_of(
+    outcomes: Sequence[Outcome], last_run: tuple[int, int, float] | None = None, cost_usd: float | None = 0.0
+) -> Yields:
+    """The yield of these outcomes, one per recording; `last_run` and `cost_usd` as the ledger noted them."""
     judged = [one for one in outcomes if one.state != "failed"]
     admitted = sum(one.state == "admitted" for one in judged)
     came, gates = len(judged), []
@@ -67,5 +75,8 @@ def yields_of(outcomes: Sequence[Outcome]) -> Yields:
         failed=len(outcomes) - len(judged),
         gates=tuple(gates),
         spent_s=round(spent_s, 1),
+        cost_usd=cost_usd,
+        last_taken=last_run[0] if last_run else 0,
+        last_known=last_run[1] if last_run else 0,
         tasks_per_hour=round(3600 * admitted / spent_s, 1) if admitted and spent_s else None,
     )

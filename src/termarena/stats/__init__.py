@@ -11,6 +11,7 @@ from termarena.stats.accuracy import (
     filled,
     wilson,
 )
+from termarena.stats.agreement import Agreement, agreement_of
 from termarena.stats.flipping import SAMPLES, FlipTest, flip_test
 from termarena.stats.many import RankSet, holm, rank_sets
 from termarena.stats.pairing import ALPHA, Difference, PairWord, compare_paired, pair_word
@@ -34,6 +35,7 @@ __all__ = [
     "SAMPLES",
     "TYPICAL",
     "Accuracy",
+    "Agreement",
     "Bounds",
     "Difference",
     "FlipTest",
@@ -45,6 +47,7 @@ __all__ = [
     "Tally",
     "Variances",
     "accuracy_of",
+    "agreement_of",
     "all_of_k",
     "any_of_k",
     "bounds_of",

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from running import termarena
 from support.patient import MARK
 from support.tasks import Made, make_task
 from termarena.core.run_folder import RunFolder
@@ -190,6 +191,24 @@ def test_what_trials_write_on_nodes_is_in_the_runs_folder(nodes: Nodes, tmp_path
     assert {"result.json", "trajectory.json", "changes.json", "state.snapshot", "test_output.txt", "logs"} <= there
     assert "s3cr3t" not in attempt.trajectory.read_text()
     assert read_run(RunFolder(run)).lock.options.engine == "ray"
+
+
+def test_recordings_are_screened_on_the_nodes_as_they_are_here(nodes: Nodes, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    for name in (
+        "sort-uniq.cast",
+        "grep-errors.cast",
+        "typescript-timed.typescript",
+        "typescript-timed.typescript.timing",
+    ):
+        shutil.copy(TESTS / "data" / "forge" / name, folder)
+    (folder / "broken.cast").write_bytes(b"")
+    there = ran(nodes, "forge", "screen", str(folder), "--json")
+    assert there.status == 0, there.said
+    here = termarena("forge", "screen", str(folder), "--json", "--jobs", "1")
+    assert there.out == here.stdout
+    assert here.stdout.count("\n") == 4
 
 
 def test_a_trial_whose_process_is_killed_on_its_node_is_tried_again(nodes: Nodes, tmp_path: Path) -> None:

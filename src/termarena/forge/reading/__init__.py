@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from termarena.forge.reading.reading import read, read_bytes
+from termarena.forge.reading.reading import read, read_bytes, read_loaded
 
-__all__ = ["read", "read_bytes"]
+__all__ = ["read", "read_bytes", "read_loaded"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.forge.casts import load_recording, parse_recording
+from termarena.forge.casts import load_file, parse_loaded, parse_recording
 from termarena.forge.reading.facts import facts_of
 from termarena.forge.reading.inputs import recorded_command
 from termarena.forge.reading.keystrokes import KeystrokeWatcher
@@ -20,11 +20,12 @@ from termarena.forge.transcript import Tier, Transcript
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from termarena.forge.casts import Recording
+    from termarena.forge.casts import Loaded, Recording
     from termarena.forge.reading.draft import Draft
     from termarena.forge.reading.tape import Tape
+    from termarena.forge.retrieving.shelf import Origin
 
-__all__ = ["read", "read_bytes"]
+__all__ = ["read", "read_bytes", "read_loaded"]
 
 QUIET_S: Final = 0.12
 """Prompts arrive in one burst; people type later than this."""
@@ -32,8 +33,23 @@ QUIET_S: Final = 0.12
 
 def read(path: Path) -> Transcript:
     """Read one recording; raises `RecordingError` for a file that is none."""
-    raw, recording = load_recording(path)
-    return _transcript(recording, source=str(path), digest=_digest(raw))
+    return read_loaded(load_file(path))
+
+
+def read_loaded(loaded: Loaded) -> Transcript:
+    """The same for a file that is in memory."""
+    found = _transcript(parse_loaded(loaded), source=loaded.path, digest=loaded.digest)
+    origin = loaded.origin
+    return _from(origin, found) if origin is not None and origin.digest == found.digest else found
+
+
+def _from(origin: Origin, transcript: Transcript) -> Transcript:
+    """With what is known about a retrieved recording from where it came."""
+    facts = transcript.facts
+    if facts.recorded_at is None and origin.submitted_at:
+        facts = facts.model_copy(update={"recorded_at": origin.submitted_at})
+    named = {"source": origin.address, "title": transcript.title or origin.title, "licence": origin.licence}
+    return transcript.model_copy(update={**named, "facts": facts})
 
 
 def read_bytes(raw: bytes, *, source: str) -> Transcript:

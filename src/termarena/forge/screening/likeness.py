@@ -68,17 +68,30 @@ class Likeness:
         if (same := self._digests.get(digest)) is not None:
             return same, 1.0
         self._digests[digest] = name
+        like = self.like(sketch)
+        if like is None:
+            self.add(name, sketch)
+        return like
+
+    def like(self, sketch: Sketch, *, but: str | None = None) -> tuple[str, float] | None:
+        """The name of the recording that is most like it, where one is, leaving out the one called `but`."""
         candidates = {place for value in sketch[:INDEXED] for place in self._index.get(value, ())}
         best = max(
-            ((similarity(sketch, self._sketches[place][1]), place) for place in sorted(candidates)), default=None
+            (
+                (similarity(sketch, self._sketches[place][1]), place)
+                for place in sorted(candidates)
+                if self._sketches[place][0] != but
+            ),
+            default=None,
         )
-        if best is not None and best[0] >= self.threshold:
-            return self._sketches[best[1]][0], best[0]
+        return (self._sketches[best[1]][0], best[0]) if best is not None and best[0] >= self.threshold else None
+
+    def add(self, name: str, sketch: Sketch) -> None:
+        """Remember a recording; one without commands is like none."""
         if sketch:
             for value in sketch[:INDEXED]:
                 self._index[value].append(len(self._sketches))
             self._sketches.append((name, sketch))
-        return None
 
 
 class Known:

@@ -110,7 +110,8 @@ def _redacted(transcript: Transcript, redactor: Redactor) -> Transcript:
     facts = transcript.facts
     named = {name: clean(f"@{value}")[1:] for name in ("user", "host", "home") if (value := getattr(facts, name))}
     update = {
-        "source": clean(transcript.source),
+        # A public address is how an author finds what was made of a recording.
+        "source": transcript.source if "://" in transcript.source else clean(transcript.source),
         "title": clean(transcript.title),
         "text": clean(transcript.text),
         "commands": commands,

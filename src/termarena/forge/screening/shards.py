@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from termarena.core.errors import MissingExtra, RecordingError
-from termarena.forge.reading import read
+from termarena.forge.casts import load_file
+from termarena.forge.reading import read_loaded
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Screening
 from termarena.forge.screening.likeness import Known, Likeness, sketch_of
 from termarena.forge.screening.rules import ScreenRules
 from termarena.forge.screening.screening import refused, screen
+from termarena.forge.sharding import HERE, Where, map_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from termarena.forge.casts import Loaded
     from termarena.forge.screening.likeness import Sketch
 
 __all__ = ["ScreenPlan", "screen_file", "screen_files"]
-
-SHARD_FILES: Final = 8
-"""As many as take about a tenth of a second: small enough to share out evenly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +31,7 @@ class ScreenPlan:
 
     rules: ScreenRules = field(default_factory=ScreenRules)
     known: Known | None = None
-    jobs: int | None = None
-    """None: one for each core; 1: in this process."""
+    where: Where = HERE
     keeps_transcripts: bool = False
 
 
@@ -48,16 +43,17 @@ class _Judged(NamedTuple):
 
 def screen_file(path: Path, rules: ScreenRules | None = None) -> Screening:
     """Read and screen one file; one that cannot be read or judged is refused. Raises `MissingExtra`."""
-    return _judge(path, rules=rules or ScreenRules(), keeps_transcript=True).screening
+    return _judge(load_file(path), rules=rules or ScreenRules(), keeps_transcript=True).screening
 
 
 def screen_files(paths: Iterable[Path], plan: ScreenPlan) -> Iterator[Screening]:
-    """Screen files on several cores: the refused ones in order as they are found, then the kept, best first.
+    """Screen files, on several cores or nodes: the refused ones in order as they are found, then the kept, best first.
 
-    Of recordings that are alike the best is kept. Raises `MissingExtra`.
+    Of recordings that are alike the best is kept. Raises `MissingExtra`, `ClusterError`.
     """
     kept = []
-    for judged in _judged(list(paths), plan):
+    judge = partial(_judge, rules=plan.rules, keeps_transcript=plan.keeps_transcripts)
+    for judged in map_files(judge, paths, plan.where):
         if judged.screening.kept:
             kept.append(judged)
         else:
@@ -65,41 +61,23 @@ def screen_files(paths: Iterable[Path], plan: ScreenPlan) -> Iterator[Screening]
     yield from _apart(kept, plan)
 
 
-def _judged(paths: Sequence[Path], plan: ScreenPlan) -> Iterator[_Judged]:
-    judge = partial(_judge, rules=plan.rules, keeps_transcript=plan.keeps_transcripts)
-    jobs = plan.jobs or len(os.sched_getaffinity(0))
-    if jobs == 1 or len(paths) <= SHARD_FILES:
-        yield from map(judge, paths)
-        return
-    # A fresh interpreter for each: the parent may have threads, and a fork would copy their locks.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(judge, paths, chunksize=SHARD_FILES)
-
-
-def _judge(path: Path, *, rules: ScreenRules, keeps_transcript: bool) -> _Judged:
+def _judge(loaded: Loaded, *, rules: ScreenRules, keeps_transcript: bool) -> _Judged:
     try:
-        transcript = read(path)
+        transcript = read_loaded(loaded)
         screening = screen(transcript, rules)
         sketch = sketch_of(transcript)
     except MissingExtra:
         raise
     except RecordingError as error:
-        return _Judged(refused(str(path), _digest(path), error.message), (), ())
+        return _Judged(refused(loaded.path, loaded.digest, error.message), (), ())
     except Exception as error:  # noqa: BLE001 - the border of one recording: what cannot be judged is refused
         reason = f"it could not be judged: {type(error).__name__}: {error}"
-        return _Judged(refused(str(path), _digest(path), reason[:500]), (), ())
+        return _Judged(refused(loaded.path, loaded.digest, reason[:500]), (), ())
     redacted = screening.transcript
     typed = tuple(command.text for command in redacted.commands) if redacted is not None else ()
     if not keeps_transcript:
         screening = screening.model_copy(update={"transcript": None})
     return _Judged(screening, sketch, typed if screening.kept else ())
-
-
-def _digest(path: Path) -> str:
-    try:
-        return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""
 
 
 def _apart(kept: Sequence[_Judged], plan: ScreenPlan) -> Iterator[Screening]:

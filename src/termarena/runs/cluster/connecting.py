@@ -81,6 +81,10 @@ class Cluster:
             )(work)
         return self._trials[work].options(num_cpus=needs.cpus, memory=needs.memory_mb * MIB)
 
+    def as_map(self, work: Callable[..., object]) -> Any:  # noqa: ANN401 - Ray's
+        """A pure function that runs on whichever node has a processor free, and again where a node is lost."""
+        return self.ray.remote(max_retries=3, num_cpus=1, scheduling_strategy="SPREAD")(work)
+
     def on_node(self, work: Callable[..., object], node: Node) -> Any:  # noqa: ANN401 - Ray's
         """A function that runs on this node, whatever else it has to do."""
         strategies = import_module("ray.util.scheduling_strategies")

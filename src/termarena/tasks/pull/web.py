@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from termarena.tasks.pull.contract import Plan, Reporter
 
-__all__ = ["Answer", "Web", "open_web", "pause"]
+__all__ = ["Answer", "Web", "asked_pause_s", "open_web", "pause"]
 
 Result = TypeVar("Result")
 
@@ -208,7 +208,7 @@ class Web:
         status = answer.status_code
         address = shown(str(answer.url))
         if status in _AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise _TryAgain(f"{address} answered {status}", after_s=_asked_pause_s(answer.headers.get("Retry-After")))
+            raise _TryAgain(f"{address} answered {status}", after_s=asked_pause_s(answer.headers.get("Retry-After")))
         # The hub says 401 for what does not exist, too, and tells the two apart in a header of its own.
         code = answer.headers.get("X-Error-Code", "")
         if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE) or code in ("RepoNotFound", "RevisionNotFound"):
@@ -249,7 +249,7 @@ def _origin(url: str) -> tuple[str, str | None, int]:
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _asked_pause_s(header: str | None) -> float | None:
+def asked_pause_s(header: str | None) -> float | None:
     """What Retry-After asks for: seconds, or a date."""
     if header is None:
         return None

@@ -1,0 +1,90 @@
+"""robots.txt as RFC 9309 has it: groups, the longest rule that matches, `*` and `$`.
+
+Python's own reader knows no wildcards, and the rules of asciinema servers consist of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["AGENT", "NOTHING", "Robots", "parse_robots"]
+
+AGENT: Final = "termarena"
+LARGEST_BYTES: Final = 512 << 10
+"""What the RFC asks a reader to take at least."""
+MOST_RULES: Final = 2000
+LONGEST_DELAY_S: Final = 60.0
+
+
+class _Rule(NamedTuple):
+    length: int
+    allows: bool
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """What a server asks of us."""
+
+    rules: tuple[_Rule, ...] = ()
+    delay_s: float = 0.0
+    """Between two requests, where it says so."""
+
+    def allows(self, path: str) -> bool:
+        """Whether a path (with its query) may be asked for; of rules of the same length the one that allows counts."""
+        found = [(rule.length, rule.allows) for rule in self.rules if rule.pattern.match(path)]
+        return max(found)[1] if found else True
+
+
+def parse_robots(content: bytes) -> Robots:
+    """The rules for us: those for our name, else those for everybody. What cannot be read asks for nothing."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    names: list[str] = []
+    is_open = False
+    for key, value in _lines(content[:LARGEST_BYTES].decode("utf-8", "replace")):
+        if key == "user-agent":
+            names = [*names, value.lower()] if is_open else [value.lower()]
+            is_open = True
+            groups.setdefault(value.lower(), [])
+        else:
+            is_open = False
+            for name in names:
+                groups[name].append((key, value))
+    ours = groups.get(AGENT, groups.get("*", []))
+    return Robots(tuple(_rules(ours)), _delay_s(ours))
+
+
+def _lines(text: str) -> Iterable[tuple[str, str]]:
+    for line in text.splitlines():
+        key, colon, value = line.partition("#")[0].partition(":")
+        if colon:
+            yield key.strip().lower(), value.strip()
+
+
+def _rules(lines: list[tuple[str, str]]) -> Iterable[_Rule]:
+    for key, value in lines[:MOST_RULES]:
+        if key in ("allow", "disallow") and value:
+            yield _Rule(len(value), key == "allow", _pattern(value))
+
+
+def _pattern(value: str) -> re.Pattern[str]:
+    ends = value.endswith("$")
+    # Several stars in a row match what one matches, and cost a reader of hostile rules dearly.
+    parts = [re.escape(part) for part in re.split(r"\*+", value.removesuffix("$"))]
+    return re.compile(".*?".join(parts) + (r"\Z" if ends else ""), re.DOTALL)
+
+
+def _delay_s(lines: list[tuple[str, str]]) -> float:
+    said = [value for key, value in lines if key == "crawl-delay"]
+    if not said or not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", said[0]):
+        return 0.0
+    return min(float(said[0]), LONGEST_DELAY_S)
+
+
+NOTHING: Final = Robots()
+"""Of a server without such a file."""

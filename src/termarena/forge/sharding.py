@@ -1,0 +1,118 @@
+"""A map over recordings in shards: on the cores of this machine, or on the nodes of a Ray cluster; results in order.
+
+What is mapped is a pure function of a recording, so it does not matter where it runs, or that it runs again where a
+node is lost. A few shards are under way at a time: memory does not grow with the number of files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from termarena.core.errors import ClusterError
+from termarena.forge.casts import load_file
+from termarena.forge.ledger import code_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from termarena.forge.casts import Loaded
+    from termarena.runs.cluster.connecting import Cluster
+
+__all__ = ["HERE", "Where", "map_files"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Future = TypeVar("Future")
+SHARD_FILES: Final = 8
+"""As many as take about a tenth of a second: small enough to share out evenly."""
+AHEAD: Final = 3
+"""Shards under way for each processor: it never waits for the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Who does the work."""
+
+    jobs: int | None = None
+    """Processes of this machine; None: one for each core; 1: this one."""
+    cluster: Cluster | None = None
+    """Its nodes instead. They are sent the files' bytes, and need share no folder with this machine."""
+
+
+HERE: Final = Where()
+
+
+def map_files(work: Callable[[Loaded], Result], paths: Iterable[Path], where: Where) -> Iterator[Result]:
+    """What `work` makes of each file, in order; it and what it gives must be such as can be sent to another process.
+
+    Raises what `work` raises, and `ClusterError` where a node has other code than this machine.
+    """
+    if where.cluster is not None:
+        yield from _on_nodes(work, paths, where.cluster)
+        return
+    files = iter(paths)
+    first = list(islice(files, SHARD_FILES))
+    jobs = where.jobs or len(os.sched_getaffinity(0))
+    rest = list(islice(files, 1))
+    if jobs == 1 or not rest:
+        yield from (work(load_file(path)) for shard in (first, rest, files) for path in shard)
+        return
+
+    def every() -> Iterator[Path]:
+        for shard in (first, rest, files):
+            yield from shard
+
+    # A fresh interpreter for each: the parent may have threads, and a fork would copy their locks.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from _in_order(
+            lambda shard: pool.submit(_read_all, work, shard), lambda done: done.result(), every(), AHEAD * jobs
+        )
+
+
+def _on_nodes(work: Callable[[Loaded], Result], paths: Iterable[Path], cluster: Cluster) -> Iterator[Result]:
+    carry_out = cluster.as_map(_carry_out)
+    ahead = AHEAD * max(1, round(sum(node.cpus for node in cluster.some_nodes())))
+
+    def result(reference: Any) -> list[Result]:  # noqa: ANN401 - Ray's
+        try:
+            found: list[Result] = cluster.ray.get(reference)
+        except cluster.ray.exceptions.RayError as error:
+            hint = "see that every node has the same version of TermArena, with the extra forge"
+            raise ClusterError(cluster.words_of(error), hint=hint) from error
+        return found
+
+    loaded = (load_file(path) for path in paths)
+    yield from _in_order(lambda shard: carry_out.remote(work, shard, code_digest()), result, loaded, ahead)
+
+
+def _in_order(
+    submit: Callable[[list[Item]], Future],
+    result: Callable[[Future], Iterable[Result]],
+    items: Iterator[Item],
+    ahead: int,
+) -> Iterator[Result]:
+    waiting: deque[Future] = deque()
+    while shard := list(islice(items, SHARD_FILES)):
+        waiting.append(submit(shard))
+        if len(waiting) >= ahead:
+            yield from result(waiting.popleft())
+    while waiting:
+        yield from result(waiting.popleft())
+
+
+def _read_all(work: Callable[[Loaded], Result], paths: Sequence[Path]) -> list[Result]:
+    return [work(load_file(path)) for path in paths]
+
+
+def _carry_out(work: Callable[[Loaded], Result], items: Sequence[Loaded], code: str) -> list[Result]:
+    """On a node: the same code, or none."""
+    if code_digest() != code:
+        raise ClusterError("a node has another version of the forge than this machine")
+    return [work(item) for item in items]

@@ -1,0 +1,46 @@
+"""Maps over shards: in order, a few at a time, wherever they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.own_recordings import FOLDER
+from termarena.forge.intake import Unreadable, items_in
+from termarena.forge.sharding import AHEAD, SHARD_FILES, Where, map_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from termarena.forge.casts import Loaded
+
+
+def name_of(loaded: Loaded) -> tuple[str, int]:
+    return loaded.path, len(loaded.raw)
+
+
+def test_results_come_in_order_and_no_more_files_are_taken_than_are_worked_on(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number:03}.txt" for number in range(10 * SHARD_FILES)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"x" * number)
+    taken = 0
+
+    def some() -> Iterator[Path]:
+        nonlocal taken
+        for path in paths:
+            taken += 1
+            yield path
+
+    results = map_files(name_of, some(), Where(2))
+    first = next(results)
+    assert taken <= (2 * AHEAD + 1) * SHARD_FILES < len(paths)
+    assert [first, *results] == [(str(path), number) for number, path in enumerate(paths)]
+
+
+def test_a_few_files_are_read_here_and_what_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.cast").write_bytes((FOLDER / "sort-uniq.cast").read_bytes())
+    (tmp_path / "b.cast").write_bytes(b"\0" * 10)
+    first, second = items_in([tmp_path])
+    assert not isinstance(first, Unreadable)
+    assert isinstance(second, Unreadable)
+    assert "neither a recording nor text" in second.reason
