@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ComposedSandbox",
     "check_reach",
+    "has_binds",
     "keep_composition",
     "load_composition",
     "own_user",
@@ -86,6 +87,15 @@ def check_reach(name: str, body: dict[str, Any], *, source: str) -> None:
     for key in REACHES_OUT:
         if body.get(key):
             raise ImageError(source, f"the service {name} asks for {key}, which would reach the engine's machine")
+
+
+def has_binds(document: dict[str, Any]) -> bool:
+    """Whether a service mounts a file or a folder by its path."""
+    mounts = [mount for body in document["services"].values() for mount in (body or {}).get("volumes") or ()]
+    return any(
+        mount.get("type") == "bind" if isinstance(mount, dict) else str(mount).startswith((".", "/", "~", "$"))
+        for mount in mounts
+    )
 
 
 def with_source(service: dict[str, Any], root: Root, *, is_main: bool) -> dict[str, Any]:
