@@ -54,9 +54,11 @@ async def test_services_that_bind_their_own_name_may_have_the_same_port(composer
     )
     async with composer.driver() as driver, driver.start(spec) as box:
         assert isinstance(box, ServicesSandbox)
-        # The wget of busybox does not know no_proxy.
-        look = "export http_proxy=; wget -qO- http://one/; wget -qO- http://two/; hostname; cat /state/main"
+        # The wget of busybox does not know no_proxy: the proxy leads back to the services.
+        look = "wget -qO- http://one/; wget -qO- http://two/; hostname; cat /state/main"
         assert await out(box, look) == "1\n2\nagent\nup"
+        refused = await box.exec(["wget", "-qO-", "http://elsewhere.example/"], timeout_s=30)
+        assert b"403" in refused.stderr
         assert await out(box, "cat /opt/shown/file; echo $http_proxy $no_proxy") == (
             "seenhttp://127.0.0.1:3128 localhost,127.0.0.1,::1,main,one,two"
         )

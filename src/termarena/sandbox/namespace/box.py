@@ -335,9 +335,9 @@ class NamespaceSandbox:
         raise_refusal(received.message, "lend", path)
         return received.fds[0]
 
-    async def connect(self, port: int) -> socket.socket:
+    async def connect(self, port: int, address: str = "127.0.0.1") -> socket.socket:
         """A connection to a service on the sandbox's loopback; raises `SandboxFileError` when nothing listens."""
-        received = await self._channel.ask({"op": "connect", "port": port})
+        received = await self._channel.ask({"op": "connect", "port": port, "address": address})
         raise_refusal(received.message, "connect to", f"port {port}")
         return socket.socket(fileno=received.fds[0])
 

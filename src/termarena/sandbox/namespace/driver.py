@@ -7,9 +7,10 @@ import contextlib
 import os
 import signal
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxStartError
+from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxFileError, SandboxStartError
 from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
@@ -23,13 +24,14 @@ from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import load_snapshot
 from termarena.sandbox.namespace.worker import Disk, Joining, LayerWorker
-from termarena.sandbox.proxy import Proxy
+from termarena.sandbox.proxy import Proxy, RefusedError
 from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    import socket
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
 __all__ = ["NamespaceDriver"]
@@ -239,7 +241,8 @@ class NamespaceDriver:
         box = await self._make(spec, base, snapshot, lent=lent, kind=kind or NamespaceSandbox)
         is_joined = isinstance(lent, Joining) and bool(lent.namespaces)
         try:
-            async with contextlib.nullcontext() if is_joined else self._networked(box, spec):
+            names = lent.names if isinstance(lent, Joining) else {}
+            async with contextlib.nullcontext() if is_joined else self._networked(box, spec, names):
                 yield box
         finally:
             await asyncio.shield(box.stop())
@@ -319,13 +322,22 @@ class NamespaceDriver:
             raise
 
     @asynccontextmanager
-    async def _networked(self, box: NamespaceSandbox, spec: SandboxSpec) -> AsyncIterator[None]:
-        """Serve the sandbox's proxy, if its network has one."""
+    async def _networked(
+        self, box: NamespaceSandbox, spec: SandboxSpec, names: Mapping[str, str] = MappingProxyType({})
+    ) -> AsyncIterator[None]:
+        """Serve the sandbox's proxy, if its network has one; `names` are those of its own addresses."""
+
+        async def inside(host: str, port: int) -> socket.socket | None:
+            try:
+                return await box.connect(port, names[host]) if host in names else None
+            except SandboxFileError as error:
+                raise RefusedError(502, f"{host}:{port} does not answer") from error
+
         if spec.network.mode == "none":
             yield
             return
         listener = await box.listen(PROXY_PORT)
-        async with Proxy(spec.network).serve(listener):
+        async with Proxy(spec.network, inside=inside).serve(listener):
             box.add_environment(Proxy.environment(PROXY_PORT))
             yield
 

@@ -107,6 +107,18 @@ def _hosts_of(service: Service, composition: Composition) -> str:
     return LOCAL + "".join(f"{line}\n" for line in lines)
 
 
+def _names_of(composition: Composition) -> dict[str, str]:
+    """What is their own, for clients that ask a proxy whatever `no_proxy` says, as the wget of busybox does."""
+    addresses = addresses_of(composition)
+    named = {
+        alias: addresses[name]
+        for name, service in composition.services.items()
+        for alias in (name, service.hostname, *service.names, addresses[name])
+        if alias is not None
+    }
+    return {"localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", **named}
+
+
 @contextlib.asynccontextmanager
 async def laid(
     driver: NamespaceDriver, composition: Composition, spec: SandboxSpec, *, folder: Path
@@ -116,7 +128,8 @@ async def laid(
     room = spec.limits.disk_bytes
     mounts = tuple(Mount(place, size_bytes=room, mode=0o755) for place in places.values())
     own = SandboxSpec(limits=Limits(disk_bytes=ROOM_BYTES), network=spec.network)
-    async with driver.start_on(own, driver.roots.empty(), Joining(mounts=mounts)) as box:
+    joining = Joining(mounts=mounts, names=_names_of(composition))
+    async with driver.start_on(own, driver.roots.empty(), joining) as box:
         namespaces = await box.namespaces()
         try:
             ground = Ground(box, namespaces, places)
