@@ -76,7 +76,7 @@ services:
 """,
     "Dockerfile": "FROM BASE\nCOPY bash.sh /bin/bash\nWORKDIR /app\n",
     "bash.sh": '#!/bin/sh\nexec sh "$@"\n',
-    "solution.sh": "#!/bin/bash\nwget -qO /app/said http://peer:8000/\n",
+    "solution.sh": "#!/bin/bash\ncase $no_proxy in *peer*) http_proxy=;; esac\nwget -qO /app/said http://peer:8000/\n",
     "run-tests.sh": "#!/bin/bash\necho '=== short test summary info ==='\n"
     "if grep -q 'from peer' /app/said; then echo 'PASSED t.py::test_said'; else echo 'FAILED t.py::test_said'; fi\n",
     "tests/test_outputs.py": "",

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from termarena.sandbox.spec import PROXY_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from termarena.sandbox.spec import Network
 
@@ -53,13 +53,13 @@ class Proxy:
         self.refused: list[str] = []
 
     @staticmethod
-    def environment(port: int) -> dict[str, str]:
-        """The variables by which programs find the proxy."""
+    def environment(port: int, *, direct: Iterable[str] = ()) -> dict[str, str]:
+        """The variables by which programs find the proxy; the names in `direct` are not to be asked of it."""
         address = f"http://127.0.0.1:{port}"
         found = {}
         for name in ("http_proxy", "https_proxy", "all_proxy"):
             found[name] = found[name.upper()] = address
-        found["no_proxy"] = found["NO_PROXY"] = "localhost,127.0.0.1,::1"
+        found["no_proxy"] = found["NO_PROXY"] = ",".join(("localhost", "127.0.0.1", "::1", *direct))
         return found
 
     @asynccontextmanager
