@@ -19,6 +19,7 @@ __all__ = ["app"]
 app = command_group("Get, build, list and remove images for embedded sandboxes; no container engine is needed.")
 
 Result = TypeVar("Result")
+SHOWN = 20
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="[registry/]repository[:tag][@digest].")]
 
 
@@ -42,6 +43,18 @@ def _with_shelf(work: Callable[[ImageShelf], Awaitable[Result]]) -> Result:
     return asyncio.run(run())
 
 
+def _check_names(*names: str | None) -> None:
+    """Raise `UsageError` for what cannot be the name of an image: nothing was looked for yet."""
+    from termarena.core.errors import ImageError, UsageError
+    from termarena.sandbox.images.names import ImageName
+
+    for name in filter(None, names):
+        try:
+            ImageName.parse(name)
+        except ImageError as error:
+            raise UsageError(error.message, hint=error.hint) from error
+
+
 def _as_json(shelf: ImageShelf, image: StoredImage) -> dict[str, Any]:
     layers = shelf.store.layers_of(image.config)
     return {
@@ -55,6 +68,7 @@ def _as_json(shelf: ImageShelf, image: StoredImage) -> dict[str, Any]:
         "manifest_digest": image.manifest_digest,
         "substitutes": list(image.substitutes),
         "mode": image.mode,
+        "left_out": [path for layer in layers for path in layer.left_out],
     }
 
 
@@ -63,6 +77,8 @@ def _tell(image: dict[str, Any], *, json: bool) -> None:
         print_json({"schema_version": 1, "kind": "image", **image})
         return
     print_line(f"{image['name']} {image['id']}")
+    if image["left_out"]:
+        say(f"devices that no sandbox may have were left out: {', '.join(image['left_out'][:SHOWN])}")
 
 
 @app.command("pull")
@@ -80,6 +96,7 @@ def pull(
     termarena images pull debian:bookworm-slim
     termarena images pull --mirror docker.io=https://mirror.example ubuntu:24.04
     """
+    _check_names(name)
     mirrors = _mirrors(mirror or [])
 
     async def work(shelf: ImageShelf) -> dict[str, Any]:
@@ -118,9 +135,13 @@ def build(  # noqa: PLR0913 - one parameter per option
     network: Annotated[
         Literal["public", "none"], typer.Option(help="What RUN reaches: the world, through a proxy, or nothing.")
     ] = "public",
+    step_timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long one RUN may take.", min=1)] = 3600,
+    step_disk: Annotated[str, typer.Option(metavar="SIZE", help="How much one RUN may write.")] = "32g",
     json: JsonOption = False,
 ) -> None:
     """Build a Dockerfile; its log goes to stderr.
+
+    What `RUN --mount=type=cache` keeps is kept for later builds of the same folder only.
 
     \b
     termarena images build tasks/one/environment --tag one:1
@@ -128,6 +149,7 @@ def build(  # noqa: PLR0913 - one parameter per option
     """
     from termarena.core.errors import UsageError
 
+    _check_names(tag)
     if not (context / file).is_file():
         raise UsageError(
             f"no {file} is in {context}", hint="name the folder that holds it, or another file with --file"
@@ -144,12 +166,25 @@ def build(  # noqa: PLR0913 - one parameter per option
             network=Network(mode=network),
             use_cache=not no_cache,
             secrets=_secrets(secret or []),
+            cache_scope=str(context.resolve()),
+            step_timeout_s=step_timeout,
+            step_disk_bytes=_size(step_disk),
             on_log=say,
         )
         built = await build_image(shelf, context, tag, options)
         return {**_as_json(shelf, built.image), "was_cached": built.was_cached}
 
     _tell(_with_shelf(work), json=json)
+
+
+def _size(text: str) -> int:
+    from termarena.core.errors import UsageError
+    from termarena.sandbox.units import bytes_of
+
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise UsageError(f"--step-disk: {error}", hint="for example 32g, or 500m") from error
 
 
 def _secrets(given: list[str]) -> dict[str, Path]:
@@ -185,6 +220,11 @@ def import_archive(
     docker save ubuntu:24.04 | gzip > u.tgz; termarena images import u.tgz
     termarena images import rootfs.tar --name debian:bookworm
     """
+    from termarena.core.errors import UsageError
+
+    _check_names(name)
+    if not archive.is_file():
+        raise UsageError(f"no file is at {archive}", hint="name a tar archive, packed or not")
 
     async def work(shelf: ImageShelf) -> dict[str, Any]:
         return _as_json(shelf, await shelf.import_archive(archive, name=name))
@@ -208,6 +248,7 @@ def export(
 
     from termarena.core.errors import UsageError
 
+    _check_names(name.removeprefix("sha256:"))
     if not target.parent.is_dir():
         raise UsageError(f"no folder is at {target.parent}", hint="make it, or name another file")
 
@@ -273,6 +314,8 @@ def prune(
     termarena images prune --all
     """
 
+    _check_names(*(names or ()))
+
     async def work(shelf: ImageShelf) -> dict[str, Any]:
         pruned = await shelf.prune(tuple(names or ()), everything=everything)
         return {"images": list(pruned.images), "layers": pruned.layers, "size_bytes": pruned.size_bytes}
@@ -304,6 +347,7 @@ def map_image(
     """
     from termarena.core.errors import UsageError
 
+    _check_names(name)
     if name is not None and (source is None) != remove:
         raise UsageError("give NAME and SOURCE, or --remove and NAME", hint="see: termarena images map --help")
 

@@ -157,11 +157,12 @@ class NamespaceSandbox:
         user: str | None = None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> ExecResult:
-        """As `exec` without a time limit, its output told while it comes and not kept; no USER, LOGNAME and LANG."""
+        """As `exec`, its output told while it comes and not kept; no USER, LOGNAME and LANG."""
         command = self._commands.command(argv, user=user, cwd=cwd, env=env)
         command.request["is_login"] = False
-        return await self._commands.run(command, stdin=b"", timeout_s=None, kept=Keep(0, 0, on_chunk))
+        return await self._commands.run(command, stdin=b"", timeout_s=timeout_s, kept=Keep(0, 0, on_chunk))
 
     async def open_pty(
         self,
