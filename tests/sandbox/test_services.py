@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.composing import Composer, base_archive, composed
+from sandbox.composing import BASE, Composer, base_archive, composed
 from sandbox.support import out
 from termarena.core.errors import CapabilityMissing, SandboxBroken, ServiceFailed
 from termarena.sandbox import Mount, Network, SandboxSpec
+from termarena.sandbox.images import ImageShelf
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.namespace.services.box import LOG_BYTES, ServiceLog, ServicesSandbox
 
@@ -121,13 +122,14 @@ services:
         assert driver.list() == ()
 
 
-async def test_users_that_this_user_does_not_have_are_refused_before_a_start(
-    composer: Composer, tmp_path: Path
-) -> None:
+async def test_users_that_this_user_does_not_have_are_refused_before_a_start(tmp_path: Path) -> None:
     root = composed(tmp_path / "task", "services: {main: {image: BASE}, a: {image: BASE, command: x, user: alice}}")
-    async with NamespaceDriver(home=composer.home, allow_ranges=False) as driver:
+    async with NamespaceDriver(home=tmp_path / "home", allow_ranges=False) as driver:
         if driver.ids.has_users:
             pytest.skip("root always has all ids; the suite runs again as an ordinary user")
+        shelf = ImageShelf(driver, tmp_path / "home")
+        await shelf.import_archive(base_archive(tmp_path), name=BASE)
+        shelf.close()
         with pytest.raises(CapabilityMissing, match="the user alice of the service a"):
             async with driver.start(SandboxSpec(root=root)):
                 raise AssertionError("started")
