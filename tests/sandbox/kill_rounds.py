@@ -18,6 +18,7 @@ from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_S = 20
+TESTS = Path(__file__).parents[1]
 
 
 def _left_over(*_: object) -> None:
@@ -26,10 +27,12 @@ def _left_over(*_: object) -> None:
     raise SystemExit(f"still alive {PATIENCE_S} s after the kill: {left}")
 
 
-def _one_round(home: str, moment: random.Random) -> float:
+def _one_round(home: str, harness_file: str, moment: random.Random) -> float:
     """Seconds from the kill until the last process was gone."""
     harness = subprocess.Popen(  # noqa: S603 - our own program with fixed arguments
-        [sys.executable, str(Path(__file__).with_name("restless_harness.py")), home], stdout=subprocess.PIPE
+        [sys.executable, str(Path(__file__).with_name(harness_file)), home],
+        env={**os.environ, "PYTHONPATH": ":".join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))},
+        stdout=subprocess.PIPE,
     )
     assert harness.stdout is not None
     harness.stdout.readline()
@@ -55,12 +58,12 @@ def _mounts(home: str) -> set[str]:
 
 
 def main() -> None:
-    home, rounds = sys.argv[1], int(sys.argv[2])
+    home, rounds, harness_file = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGALRM, _left_over)
     mounts = _mounts(home)
     moment = random.Random(rounds)  # noqa: S311 - moments, not secrets
-    gone_s = [_one_round(home, moment) for _ in range(rounds)]
+    gone_s = [_one_round(home, harness_file, moment) for _ in range(rounds)]
     same = _mounts(home) == mounts
     sys.stdout.write(json.dumps({"rounds": rounds, "slowest_s": max(gone_s), "mounts_unchanged": same}))
 

@@ -15,6 +15,7 @@ from termarena.sandbox import SandboxSpec
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.namespace.cgroups import find_cgroups
 
+SERVICE_ROUNDS = (2, pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(2000)]))
 ROUNDS = (20, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(2000)]))
 
 
@@ -35,8 +36,19 @@ async def _staying(paths: set[Path]) -> set[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", ROUNDS)
 async def test_killed_harness_leaves_nothing(sandbox_home: Path, rounds: int) -> None:
+    await _kill(sandbox_home, rounds, "restless_harness.py")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("busybox")
+@pytest.mark.parametrize("rounds", SERVICE_ROUNDS)
+async def test_killed_harness_leaves_no_services(tmp_path: Path, rounds: int) -> None:
+    await _kill(tmp_path, rounds, "restless_services.py")
+
+
+async def _kill(sandbox_home: Path, rounds: int, harness: str) -> None:
     before = set(_cgroups())
-    command = [sys.executable, str(Path(__file__).with_name("kill_rounds.py")), str(sandbox_home), str(rounds)]
+    command = [sys.executable, str(Path(__file__).with_name("kill_rounds.py")), str(sandbox_home), str(rounds), harness]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: ASYNC221, S603 - nothing else runs; our own program with fixed arguments
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

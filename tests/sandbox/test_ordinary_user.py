@@ -17,7 +17,7 @@ import pytest
 USER_ID = 54_321
 PART = (
     "timeout or tree or fork or snapshot or daemon or memory or disk or process or user or folder or diff"
-    " or owners or mounts or pull_and_run or steps_build or substitute"
+    " or owners or mounts or pull_and_run or steps_build or substitute or services"
 )
 REPOSITORY = Path(__file__).parents[2]
 

@@ -58,6 +58,7 @@ def web(more: str, **values: str) -> Service:
         ("build: {context: ., ssh: [default]}", "services.web.build.ssh"),
         ("build: 'https://example.org/x.git'", "services.web.build.context"),
         ("platform: linux/s390x", "services.web.platform"),
+        (f"volumes: [{', '.join(f'/v{number}' for number in range(33))}]", "services.web.volumes"),
     ],
 )
 def test_a_key_that_is_not_followed_is_refused_by_its_name(more: str, place: str) -> None:
@@ -118,6 +119,12 @@ def test_what_compose_would_not_take_is_told_with_its_place(more: str, place: st
     with pytest.raises(TaskFormatError) as caught:
         web(more)
     assert caught.value.field == place
+
+
+@pytest.mark.parametrize("name", ["../up", "a b", "x" * 64])
+def test_a_name_that_is_none(name: str) -> None:
+    with pytest.raises(TaskFormatError, match="names of at most 63 letters"):
+        read(f"services: {{main: {{image: x}}, '{name}': {{image: y, command: run}}}}")
 
 
 def test_what_has_no_effect_here_is_taken() -> None:

@@ -21,6 +21,7 @@ __all__ = ["app"]
 app = command_group("Get, build, list and remove images for embedded sandboxes; no container engine is needed.")
 
 Result = TypeVar("Result")
+SHOWN = 20
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="[registry/]repository[:tag][@digest].")]
 
 
@@ -44,6 +45,18 @@ def _with_shelf(work: Callable[[ImageShelf], Awaitable[Result]]) -> Result:
     return asyncio.run(run())
 
 
+def _check_names(*names: str | None) -> None:
+    """Raise `UsageError` for what cannot be the name of an image: nothing was looked for yet."""
+    from termarena.core.errors import ImageError, UsageError
+    from termarena.sandbox.images.names import ImageName
+
+    for name in filter(None, names):
+        try:
+            ImageName.parse(name)
+        except ImageError as error:
+            raise UsageError(error.message, hint=error.hint) from error
+
+
 def _as_json(shelf: ImageShelf, image: StoredImage) -> dict[str, Any]:
     layers = shelf.store.layers_of(image.config)
     return {
@@ -57,6 +70,7 @@ def _as_json(shelf: ImageShelf, image: StoredImage) -> dict[str, Any]:
         "manifest_digest": image.manifest_digest,
         "substitutes": list(image.substitutes),
         "mode": image.mode,
+        "left_out": [path for layer in layers for path in layer.left_out],
     }
 
 
@@ -65,6 +79,8 @@ def _tell(image: dict[str, Any], *, json: bool) -> None:
         print_json({"schema_version": 1, "kind": "image", **image})
         return
     print_line(f"{image['name']} {image['id']}")
+    if image["left_out"]:
+        say(f"devices that no sandbox may have were left out: {', '.join(image['left_out'][:SHOWN])}")
 
 
 @app.command("pull")
@@ -82,6 +98,7 @@ def pull(
     termarena images pull debian:bookworm-slim
     termarena images pull --mirror docker.io=https://mirror.example ubuntu:24.04
     """
+    _check_names(name)
     mirrors = _mirrors(mirror or [])
 
     async def work(shelf: ImageShelf) -> dict[str, Any]:
@@ -128,9 +145,13 @@ def build(  # noqa: PLR0913 - one parameter per option
         bool,
         typer.Option("--dry-run", help="Check every step and tell what would be done; make nothing."),
     ] = False,
+    step_timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long one RUN may take.", min=1)] = 3600,
+    step_disk: Annotated[str, typer.Option(metavar="SIZE", help="How much one RUN may write.")] = "32g",
     json: JsonOption = False,
 ) -> None:
     """Build a Dockerfile; its log goes to stderr.
+
+    What `RUN --mount=type=cache` keeps is kept for later builds of the same folder only.
 
     \b
     termarena images build tasks/one/environment --tag one:1
@@ -141,6 +162,7 @@ def build(  # noqa: PLR0913 - one parameter per option
     """
     from termarena.core.errors import UsageError
 
+    _check_names(tag)
     if not (context / file).is_file():
         raise UsageError(
             f"no {file} is in {context}", hint="name the folder that holds it, or another file with --file"
@@ -162,6 +184,9 @@ def build(  # noqa: PLR0913 - one parameter per option
             fetches=fetches,
             use_cache=not no_cache,
             secrets=_secrets(secret or []),
+            cache_scope=str(context.resolve()),
+            step_timeout_s=step_timeout,
+            step_disk_bytes=_size(step_disk),
             on_log=say,
         )
         if dry_run:
@@ -205,6 +230,16 @@ def _fetches(context: Path, record: str | None, replay: str | None) -> Fetches |
     return plan.of(task, task.name)
 
 
+def _size(text: str) -> int:
+    from termarena.core.errors import UsageError
+    from termarena.sandbox.units import bytes_of
+
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise UsageError(f"--step-disk: {error}", hint="for example 32g, or 500m") from error
+
+
 def _secrets(given: list[str]) -> dict[str, Path]:
     from termarena.core.errors import UsageError
 
@@ -238,6 +273,11 @@ def import_archive(
     docker save ubuntu:24.04 | gzip > u.tgz; termarena images import u.tgz
     termarena images import rootfs.tar --name debian:bookworm
     """
+    from termarena.core.errors import UsageError
+
+    _check_names(name)
+    if not archive.is_file():
+        raise UsageError(f"no file is at {archive}", hint="name a tar archive, packed or not")
 
     async def work(shelf: ImageShelf) -> dict[str, Any]:
         return _as_json(shelf, await shelf.import_archive(archive, name=name))
@@ -261,6 +301,7 @@ def export(
 
     from termarena.core.errors import UsageError
 
+    _check_names(name.removeprefix("sha256:"))
     if not target.parent.is_dir():
         raise UsageError(f"no folder is at {target.parent}", hint="make it, or name another file")
 
@@ -326,6 +367,8 @@ def prune(
     termarena images prune --all
     """
 
+    _check_names(*(names or ()))
+
     async def work(shelf: ImageShelf) -> dict[str, Any]:
         pruned = await shelf.prune(tuple(names or ()), everything=everything)
         return {"images": list(pruned.images), "layers": pruned.layers, "size_bytes": pruned.size_bytes}
@@ -357,6 +400,7 @@ def map_image(
     """
     from termarena.core.errors import UsageError
 
+    _check_names(name)
     if name is not None and (source is None) != remove:
         raise UsageError("give NAME and SOURCE, or --remove and NAME", hint="see: termarena images map --help")
 

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ComposedSandbox",
     "check_reach",
+    "has_binds",
     "keep_composition",
     "load_composition",
+    "names_in",
     "own_user",
     "parse_composition",
     "service_of",
@@ -86,6 +88,25 @@ def check_reach(name: str, body: dict[str, Any], *, source: str) -> None:
     for key in REACHES_OUT:
         if body.get(key):
             raise ImageError(source, f"the service {name} asks for {key}, which would reach the engine's machine")
+
+
+def names_in(path: Path) -> tuple[str, ...]:
+    """What the services of a file are called on their networks; raises `ImageError`."""
+    found: list[str] = []
+    for name, body in load_composition(path)["services"].items():
+        networks = (body or {}).get("networks")
+        rows = networks.values() if isinstance(networks, dict) else ()
+        found += [name, *(alias for row in rows for alias in (row or {}).get("aliases") or ())]
+    return tuple(dict.fromkeys(found))
+
+
+def has_binds(document: dict[str, Any]) -> bool:
+    """Whether a service mounts a file or a folder by its path."""
+    mounts = [mount for body in document["services"].values() for mount in (body or {}).get("volumes") or ()]
+    return any(
+        mount.get("type") == "bind" if isinstance(mount, dict) else str(mount).startswith((".", "/", "~", "$"))
+        for mount in mounts
+    )
 
 
 def with_source(service: dict[str, Any], root: Root, *, is_main: bool) -> dict[str, Any]:

@@ -18,14 +18,15 @@ from urllib.parse import urlsplit
 from termarena.sandbox.spec import PROXY_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
     from typing import Any
 
     from termarena.sandbox.spec import Network
 
+    Inside = Callable[[str, int], Awaitable[socket.socket | None]]
     _ServeOne = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
-__all__ = ["HEAD_LIMIT", "Proxy", "RefusedError", "accepting", "split_address"]
+__all__ = ["HEAD_LIMIT", "Inside", "Proxy", "RefusedError", "accepting", "split_address"]
 
 HEAD_LIMIT: Final = 64 << 10
 HEAD_TIMEOUT_S: Final = 30.0
@@ -47,19 +48,20 @@ class RefusedError(Exception):
 class Proxy:
     """One sandbox's proxy; `refused` collects the hosts that were asked for in vain."""
 
-    def __init__(self, network: Network) -> None:
-        """Serves nothing yet."""
+    def __init__(self, network: Network, *, inside: Inside | None = None) -> None:
+        """Serves nothing yet. `inside` connects to what is the sandbox's own, and has None for any other host."""
         self.network = network
+        self.inside = inside
         self.refused: list[str] = []
 
     @staticmethod
-    def environment(port: int) -> dict[str, str]:
-        """The variables by which programs find the proxy."""
+    def environment(port: int, *, direct: Iterable[str] = ()) -> dict[str, str]:
+        """The variables by which programs find the proxy; the names in `direct` are not to be asked of it."""
         address = f"http://127.0.0.1:{port}"
         found = {}
         for name in ("http_proxy", "https_proxy", "all_proxy"):
             found[name] = found[name.upper()] = address
-        found["no_proxy"] = found["NO_PROXY"] = "localhost,127.0.0.1,::1"
+        found["no_proxy"] = found["NO_PROXY"] = ",".join(("localhost", "127.0.0.1", "::1", *direct))
         return found
 
     @asynccontextmanager
@@ -112,6 +114,8 @@ class Proxy:
         if gateway is not None and port == PROXY_PORT and host in ("127.0.0.1", "localhost"):
             # Some clients ask a proxy even for what lies on loopback, whatever no_proxy says.
             return await _open(*split_address(gateway, 80))
+        if self.inside is not None and (own := await self.inside(host, port)) is not None:
+            return _Stream(*await asyncio.open_connection(sock=own))
         if self.network.mode != "public" and not is_allowed(host, port, self.network.allowed_hosts):
             self.refused.append(f"{host}:{port}")
             raise RefusedError(403, f"{host}:{port} is not among this sandbox's allowed hosts")

@@ -56,7 +56,7 @@ class Root(_Frozen):
     kind: Literal["host", "folder", "archive", "image", "dockerfile", "compose"] = "host"
     """`host`: this machine's `/usr`, a synthesised `/etc` and nothing else of it; never for ranked runs.
 
-    `compose` is for drivers with a container engine.
+    `compose`: one service of a compose file, with the others beside it.
     """
     path: Path | None = None
     """The folder, the tar archive, the build context with the Dockerfile, or the compose file."""

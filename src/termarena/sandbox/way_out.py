@@ -12,8 +12,9 @@ from termarena.sandbox.proxy import Proxy
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
+    from termarena.sandbox.proxy import Inside
     from termarena.sandbox.spec import Fetches, SandboxSpec
 
 __all__ = ["through", "way_out"]
@@ -34,13 +35,22 @@ class _Connected(Protocol):
 
 @asynccontextmanager
 async def way_out(
-    box: _Connected, spec: SandboxSpec, listener: socket.socket, *, has_users: bool = True
+    box: _Connected,
+    spec: SandboxSpec,
+    listener: socket.socket,
+    *,
+    has_users: bool = True,
+    inside: Inside | None = None,
+    direct: Iterable[str] = (),
 ) -> AsyncIterator[None]:
-    """Serve what the box asks of the listener on its loopback. With a recording, raises what `open_fetches` raises."""
+    """Serve what the box asks of the listener on its loopback. With a recording, raises what `open_fetches` raises.
+
+    `inside` and `direct` are for what is the box's own: see `Proxy`.
+    """
     port = listener.getsockname()[1]
     if spec.fetches is None:
-        async with Proxy(spec.network).serve(listener):
-            box.add_environment(Proxy.environment(port))
+        async with Proxy(spec.network, inside=inside).serve(listener):
+            box.add_environment(Proxy.environment(port, direct=direct))
             yield
         return
     from termarena.sandbox.fetches import open_fetches  # noqa: PLC0415 - only for who records
@@ -48,7 +58,7 @@ async def way_out(
     async with open_fetches(spec.fetches, spec.network) as session, session.proxy.serve(listener):
         for path, content in session.files(has_users=has_users).items():
             await box.write(path, content, user="root")
-        box.add_environment({**Proxy.environment(port), **session.environment}, is_final=True)
+        box.add_environment({**Proxy.environment(port, direct=direct), **session.environment}, is_final=True)
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 from functools import partial
@@ -15,6 +16,7 @@ from termarena.core.errors import BuildError, ImageError
 from termarena.sandbox import Root, SandboxSpec
 from termarena.sandbox.images import BuildOptions, Built, build_image, plan_build
 from termarena.sandbox.images.expansion import BadSubstitution, expand
+from termarena.sandbox.images.mounting import locked
 from termarena.sandbox.images.recipe import parse_recipe
 from termarena.sandbox.spec import Network
 from termarena.sandbox.staging import Stage
@@ -190,7 +192,9 @@ async def test_mounts_are_seen_and_land_in_no_layer(based: ImageShelf, tmp_path:
         "RUN --mount=type=cache,target=/elsewhere,id=one ls /elsewhere >> /seen\n"
     )
     lines: list[str] = []
-    built = await build(based, tmp_path / "c", text, secrets={"word": tmp_path / "word"}, on_log=lines.append)
+    built = await build(
+        based, tmp_path / "c", text, secrets={"word": tmp_path / "word"}, on_log=lines.append, cache_scope="s"
+    )
     assert await said(based, "cat /seen") == "boundn\nx\nhad\nnone\nn"
     assert "ro" in lines
     assert (tmp_path / "c/d/f").read_text() == "bound"
@@ -311,3 +315,59 @@ async def test_a_plan_checks_every_step_and_makes_nothing(based: ImageShelf, tmp
     assert (plan.bases, plan.missing) == (("base", "elsewhere/tools:1"), ("elsewhere/tools:1",))
     assert (plan.config.workdir, plan.config.cmd) == ("/app", ("run",))
     assert sorted(path for path in based.store.folder.rglob("*") if path.parent.name != "locks") == before
+
+
+CACHED = (
+    "FROM base\nARG TURN\nRUN --mount=type=cache,target=/cache,id=one{} echo $TURN >> /cache/n; cat /cache/n > /seen\n"
+)
+
+
+async def test_mounts_of_caches_are_shared_by_nobody_but_builds_of_one_scope(based: ImageShelf, tmp_path: Path) -> None:
+    async def turn(number: str, scope: str, sharing: str = "") -> str:
+        text = CACHED.format(sharing)
+        built = await build(based, tmp_path / "c", text, arguments={"TURN": number}, cache_scope=scope)
+        async with based.driver.start(SandboxSpec(root=Root(kind="image", image=built.image.id))) as box:
+            return await out(box, "cat /seen")
+
+    assert await turn("1", "mine") == "1"
+    assert await turn("2", "mine") == "1\n2"
+    assert await turn("3", "other") == "3"
+    assert await turn("4", "mine", ",sharing=private") == "4"
+    assert await turn("5", "mine", ",sharing=locked") == "1\n2\n5"
+    assert [await turn(number, "") for number in ("6", "7")] == ["6", "7"]
+    assert list((based.store.folder / "partial").iterdir()) == []
+    with pytest.raises(BuildError, match="sharing=open is not known"):
+        await turn("8", "mine", ",sharing=open")
+
+
+async def test_a_locked_cache_is_one_builds_at_a_time(based: ImageShelf, tmp_path: Path) -> None:
+    first = "FROM base\nRUN --mount=type=cache,target=/cache,id=one,sharing=locked echo begun; sleep 600\n"
+    begun = asyncio.Event()
+
+    def hear(line: str) -> None:
+        if line == "begun":
+            begun.set()
+
+    holding = asyncio.create_task(build(based, tmp_path / "a", first, cache_scope="s", on_log=hear))
+    await begun.wait()
+    name = hashlib.sha256(b"one").hexdigest()
+    [lock] = (based.store.folder / "mounts").rglob(f"{name}.lock")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2), locked([lock]):
+            raise AssertionError("it is not locked")
+    holding.cancel()
+    await asyncio.wait({holding})
+    async with locked([lock]):
+        assert lock.exists()
+
+
+async def test_a_step_has_its_time_and_its_disk(based: ImageShelf, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="did not end within 1 s"):
+        await build(based, tmp_path / "c", "FROM base\nRUN echo begun; sleep 600\n", step_timeout_s=1.0)
+    fill = "FROM base\nRUN cat /bin/sh /bin/sh /bin/sh > /big; sleep 600\n"
+    with pytest.raises(BuildError, match="wrote more than 100000 bytes"):
+        await build(based, tmp_path / "c", fill, step_disk_bytes=100_000)
+    fill = "FROM base\nRUN --mount=type=cache,target=/cache cat /bin/sh > /cache/big; sleep 600\n"
+    with pytest.raises(BuildError, match="wrote more than 100000 bytes") as caught:
+        await build(based, tmp_path / "c", fill, step_disk_bytes=100_000)
+    assert caught.value.cause == "task"

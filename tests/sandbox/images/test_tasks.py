@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tarfile
 from typing import TYPE_CHECKING
+
+import pytest
 
 from running import termarena
 from sandbox.images.making import MadeImage, entry, tar_of
 from sandbox.support import out
+from termarena.cli.main import main
 from termarena.core.scrub import Scrubber
 from termarena.proof.leaks import prove_no_leaks
 from termarena.proof.ledger import Ledger
@@ -104,3 +108,36 @@ def test_mistakes_on_the_command_line_are_told(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     built = termarena("images", "build", ".", "--tag", "x:1", "--secret", "token", env=env, cwd=tmp_path)
     assert (built.returncode, "write --secret ID=FILE" in built.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("pull UPPER", "is no name of an image"),
+        ("import root.tar --name UPPER", "is no name of an image"),
+        ("build . --tag UPPER", "is no name of an image"),
+        ("export UPPER out.tar", "is no name of an image"),
+        ("prune UPPER", "is no name of an image"),
+        ("map UPPER root.tar", "is no name of an image"),
+        ("import nope.tar", "no file is at nope.tar"),
+        ("build . --tag x:1 --step-disk much", "much is no size"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_mistake_of_the_command_line(
+    words: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERMARENA_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    assert main(["images", *words.split()]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_devices_that_were_left_out_are_told(tmp_path: Path) -> None:
+    env = {"TERMARENA_HOME": str(tmp_path / "home")}
+    members = (entry("bin/tool", b"x"), entry("dev/null", type=tarfile.CHRTYPE, devmajor=1, devminor=3))
+    (tmp_path / "root.tar").write_bytes(tar_of(*members))
+    done = termarena("images", "import", "root.tar", "--name", "t:1", env=env, cwd=tmp_path)
+    assert (done.returncode, "were left out: dev/null" in done.stderr) == (0, True), done.stderr
+    listed = termarena("images", "list", "--json", env=env, cwd=tmp_path)
+    assert [image["left_out"] for image in json.loads(listed.stdout)["images"]] == [["dev/null"]]

@@ -27,7 +27,7 @@ from termarena.core.errors import (
     SandboxStartError,
     ServiceFailed,
 )
-from termarena.sandbox.compositions import load_composition
+from termarena.sandbox.compositions import has_binds, load_composition
 from termarena.sandbox.docker import labels
 from termarena.sandbox.docker.box import DockerSandbox, Origin
 from termarena.sandbox.docker.changes import Rows
@@ -181,16 +181,27 @@ async def composed(
     """The services of a compose file, healthy; removed in the end. Errors as the driver's `start`."""
     sandbox_id = f"ta-{secrets.token_hex(6)}"
     tags = driver.new_labels(sandbox_id, root)
-    try:
-        await _up(driver, spec, root, tags, await _image_of(driver, hub, root, tags, snapshot))
-        box = await _gather(driver, hub, spec, root, tags)
+    with staged("services") as folder:
+        own = await asyncio.to_thread(_own_folder, root, folder)
         try:
-            await _await_health(box)
-            yield box
+            await _up(driver, spec, own, tags, await _image_of(driver, hub, root, tags, snapshot))
+            box = await _gather(driver, hub, spec, root, tags)
+            try:
+                await _await_health(box)
+                yield box
+            finally:
+                await asyncio.shield(box.stop())
         finally:
-            await asyncio.shield(box.stop())
-    finally:
-        await asyncio.shield(_remove(driver.address, sandbox_id))
+            await asyncio.shield(_remove(driver.address, sandbox_id))
+
+
+def _own_folder(root: Root, folder: Path) -> Root:
+    """The root in a copy of its folder where services mount parts of that: what they write is no other trial's."""
+    path = Path(str(root.path))
+    if not has_binds(load_composition(path)):
+        return root
+    shutil.copytree(path.parent, folder / "files", symlinks=True)
+    return root.model_copy(update={"path": folder / "files" / path.name})
 
 
 async def _image_of(

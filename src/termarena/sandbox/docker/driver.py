@@ -16,7 +16,7 @@ from termarena.core.errors import (
     SandboxBroken,
     SandboxStartError,
 )
-from termarena.sandbox.compositions import own_user
+from termarena.sandbox.compositions import names_in, own_user
 from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.docker import abilities, labels
 from termarena.sandbox.docker.address import Address, find_address
@@ -36,10 +36,10 @@ from termarena.sandbox.state import default_home
 from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from termarena.sandbox.docker.images import Image
-    from termarena.sandbox.spec import Limits, Mount
+    from termarena.sandbox.spec import Limits
 
 __all__ = ["DockerDriver"]
 
@@ -204,10 +204,11 @@ class DockerDriver:
                 from termarena.sandbox.docker.compose import composed  # noqa: PLC0415 - it imports this module's parts
 
                 snapshot = None if isinstance(what, SandboxSpec) else what
+                names = await asyncio.to_thread(names_in, Path(str(root.path)))
                 async with (
                     composed(self, hub, spec, root, snapshot=snapshot) as main,
                     self._timed(main, spec.limits),
-                    self._networked(main, spec),
+                    self._networked(main, spec, names),
                 ):
                     yield main
                 return
@@ -323,7 +324,10 @@ class DockerDriver:
             **_first_process(spec),
         }
         if spec.mounts:
-            wanted["HostConfig"]["Mounts"] = [_bound(mount) for mount in spec.mounts]
+            wanted["HostConfig"]["Mounts"] = [
+                {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": True}
+                for mount in spec.mounts
+            ]
         if self._found.has_disk_limit:
             wanted["HostConfig"]["StorageOpt"] = {"size": str(spec.limits.disk_bytes)}
         query = {"name": origin.labels[labels.SANDBOX]}
@@ -349,20 +353,16 @@ class DockerDriver:
             await asyncio.gather(clock, return_exceptions=True)
 
     @asynccontextmanager
-    async def _networked(self, box: DockerSandbox, spec: SandboxSpec) -> AsyncIterator[None]:
-        """Serve the sandbox's proxy, if its network has one."""
+    async def _networked(self, box: DockerSandbox, spec: SandboxSpec, names: Sequence[str] = ()) -> AsyncIterator[None]:
+        """Serve the sandbox's proxy, if its network has one; `names` are reached without it."""
         if spec.network.mode == "none" or self._found.network_of(spec.network.mode) != "none":
             yield
             return
         local = box.container.local
         if local is None:
             raise CapabilityMissing("network through a proxy", driver=self.name, why=abilities.NO_PROXY)
-        async with way_out(box, spec, local.listen(PROXY_PORT)):
+        async with way_out(box, spec, local.listen(PROXY_PORT), direct=names):
             yield
-
-
-def _bound(mount: Mount) -> dict[str, Any]:
-    return {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": True}
 
 
 def _first_process(spec: SandboxSpec) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from termarena.core.errors import BuildError, ImageError
 from termarena.sandbox.images.config import ImageConfig, digest_of, this_architecture
 from termarena.sandbox.images.context import Context
 from termarena.sandbox.images.expansion import BadSubstitution, expand
-from termarena.sandbox.images.getting import PullOptions
+from termarena.sandbox.images.getting import PullOptions, drop_scratch
 from termarena.sandbox.images.making import LayerMaker
+from termarena.sandbox.images.mounting import OWN_CACHES
 from termarena.sandbox.images.names import ImageName
 from termarena.sandbox.images.recipe import parse_recipe, parse_trigger, refuse
 from termarena.sandbox.images.stagework import StageWork, Surroundings
@@ -51,6 +52,13 @@ class BuildOptions:
     """Files for `RUN --mount=type=secret`, by their id; they land in no layer and in no key."""
     makes_nothing: bool = False
     """Whether every step is only checked, as far as that goes without its files: see `plan_build`."""
+    cache_scope: str = ""
+    """Whose folders `RUN --mount=type=cache` sees: those of earlier builds with the same word. Empty: this build's own,
+    which go with it; whoever writes one context must not reach what the build of another will read."""
+    step_timeout_s: float | None = 3600.0
+    """How long one RUN may take."""
+    step_disk_bytes: int = 32 << 30
+    """How much one RUN may write, to its layer and to cache mounts; looked at every second or less often."""
     on_log: Callable[[str], None] | None = None
 
     def say(self, line: str) -> None:
@@ -96,7 +104,10 @@ async def build_image(shelf: ImageShelf, context: Path, name: str | None, option
     partial.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=partial) as scratch:
         build = _Build(shelf, recipe, Context(context, options.dockerfile), options, scratch=Path(scratch))
-        config = await build.run()
+        try:
+            config = await build.run()
+        finally:
+            await asyncio.shield(drop_scratch(shelf.driver, Path(scratch) / OWN_CACHES))
     image_id = digest_of(config.as_json())
     image = StoredImage(
         name=str(ImageName.parse(name or f"{UNNAMED}:{hex_of(image_id)}")),
@@ -139,6 +150,12 @@ def _read(context: Path, dockerfile: str, source: str) -> Recipe:
     return parse_recipe(raw.decode("utf-8", "replace"), source)
 
 
+def _caches(shelf: ImageShelf, scope: str) -> Path | None:
+    """Where the cache mounts of a scope are kept; None for none."""
+    store = shelf.store
+    return store.folder / "mounts" / store.ids.kind / hex_of(digest_of(scope.encode())) if scope else None
+
+
 class _Build:
     """One build."""
 
@@ -170,6 +187,9 @@ class _Build:
             scratch=scratch,
             secrets=options.secrets,
             escape=recipe.escape,
+            caches=None if options.makes_nothing else _caches(shelf, options.cache_scope),
+            timeout_s=options.step_timeout_s,
+            disk_bytes=options.step_disk_bytes,
         )
         self._needed = self._find_needed()
         self._total = sum(1 + len(recipe.stages[at].steps) for at in self._needed)

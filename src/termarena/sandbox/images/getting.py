@@ -91,7 +91,7 @@ def _check(translator: Translator, diff_id: str | None) -> None:
 
 async def keep_layer(driver: NamespaceDriver, store: ImageStore, folder: Path, facts: LayerFacts) -> Layer:
     """Give a finished scratch folder its place; one that came too late is removed."""
-    layer = store.keep(folder, facts.diff_id, size_bytes=facts.size_bytes, owners=facts.owners)
+    layer = store.keep(folder, facts.diff_id, size_bytes=facts.size_bytes, owners=facts.owners, left_out=facts.left_out)
     await drop_scratch(driver, folder)
     return layer
 

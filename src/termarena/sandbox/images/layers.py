@@ -25,6 +25,7 @@ __all__ = ["MAX_BYTES", "BoundedMember", "LayerFacts", "Translator", "decompress
 WHITEOUT: Final = ".wh."
 OPAQUE_MARK: Final = ".wh..wh..opq"
 LARGEST_ID: Final = 65_535
+MAX_LEFT_OUT: Final = 1000
 MAX_ENTRIES: Final = 3_000_000
 MAX_BYTES: Final = 256 << 30
 """What one layer may hold: far beyond any image, and below what a bomb of zeros would announce."""
@@ -111,7 +112,7 @@ class LayerFacts:
     size_bytes: int = 0
     owners: dict[str, tuple[int, int]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    """Devices, which no sandbox may have."""
+    """Devices, which no sandbox may have; the first of very many."""
 
 
 class _Hashing:
@@ -229,7 +230,7 @@ class Translator:
         elif info.isfifo():
             yield self._member(f"0/{path}", "fifo", info), None
         else:
-            self.facts.left_out.append(path)
+            self.facts.left_out += [path] if len(self.facts.left_out) < MAX_LEFT_OUT else []
 
     def _opaque(self, path: str) -> tar.Member:
         known = self._folders.get(path)

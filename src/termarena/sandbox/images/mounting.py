@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import hashlib
+import os
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.sandbox.namespace.worker import Mount
 from termarena.sandbox.units import bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from termarena.sandbox.images.context import Context
 
-__all__ = ["MountPlaces", "plan_mount"]
+__all__ = ["OWN_CACHES", "MountPlaces", "Planned", "locked", "plan_mount"]
+
+OWN_CACHES: Final = "caches"
+"""The folder of a build's scratch that holds cache mounts of its own."""
+ASK_AGAIN_S: Final = 0.05
+"""How often a lock that another process has is asked for: a wait for the lock itself could not be given up."""
 
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "bind": frozenset({"target", "source", "ro"}),
@@ -31,17 +40,28 @@ class MountPlaces:
     """Where mounts come from."""
 
     context: Context
-    caches: Path
-    """Holds the folders of `type=cache`, which outlive builds."""
+    caches: Path | None
+    """Holds the folders of `type=cache` that outlive builds; without it they are this build's own."""
     secrets: Mapping[str, Path]
     scratch: Path
-    """Holds what is bound of a context that ignores something, for the time of the build."""
+    """Holds what is bound of a context that ignores something, and own caches, for the time of the build."""
     absolute: Callable[[str], str]
     """A path of the image in full."""
 
 
-def plan_mount(text: str, places: MountPlaces) -> tuple[Mount | None, list[str]]:
-    """The mount, and what of it is part of the step's key; no mount for a secret that is missing and not required.
+class Planned(NamedTuple):
+    """A mount of a step."""
+
+    mount: Mount | None
+    """None for a secret that is missing and not required."""
+    key: list[str]
+    """What of it is part of the step's key."""
+    lock: Path | None = None
+    """A file to be locked while the step runs: no other build then writes there."""
+
+
+def plan_mount(text: str, places: MountPlaces) -> Planned:
+    """What one `--mount` says.
 
     Raises `ValueError` for what is not supported, `FileNotFoundError` for what is not there.
     """
@@ -59,16 +79,41 @@ def plan_mount(text: str, places: MountPlaces) -> tuple[Mount | None, list[str]]
     if not at:
         raise ValueError(f"--mount=type={kind} cannot have the target /")
     if kind == "tmpfs":
-        return Mount(at, size_bytes=_size(options.get("size", "1g"))), [text]
+        return Planned(Mount(at, size_bytes=_size(options.get("size", "1g"))), [text])
     if kind == "cache":
-        name = hashlib.sha256((options.get("id") or at).encode()).hexdigest()
-        folder = places.caches / name
-        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-        return Mount(at, folder, is_writable=True), [text]
+        return _cache(at, text, options, places)
     return _bound(at, text, options.get("source", "."), places)
 
 
-def _bound(at: str, text: str, source: str, places: MountPlaces) -> tuple[Mount, list[str]]:
+def _cache(at: str, text: str, options: dict[str, str], places: MountPlaces) -> Planned:
+    """`private` is this build's own, whoever else builds; `locked` is one build's at a time."""
+    sharing = options.get("sharing") or "shared"
+    if sharing not in ("shared", "private", "locked"):
+        raise ValueError(f"--mount=type=cache,sharing={sharing} is not known: shared, private or locked")
+    kept = None if sharing == "private" else places.caches
+    folder = (kept or places.scratch / OWN_CACHES) / hashlib.sha256((options.get("id") or at).encode()).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    lock = folder.with_name(f"{folder.name}.lock") if sharing == "locked" else None
+    return Planned(Mount(at, folder, is_writable=True), [text], lock)
+
+
+@asynccontextmanager
+async def locked(paths: Sequence[Path]) -> AsyncIterator[None]:
+    """Hold the locks of several files, in an order that everyone keeps."""
+    with ExitStack() as stack:
+        for path in sorted(paths):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, fd)
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(ASK_AGAIN_S)
+        yield
+
+
+def _bound(at: str, text: str, source: str, places: MountPlaces) -> Planned:
     """A file or a folder of the context; where some are ignored, a copy without them."""
     picked = places.context.pick(source)
     if not picked:
@@ -79,7 +124,7 @@ def _bound(at: str, text: str, source: str, places: MountPlaces) -> tuple[Mount,
         path = places.scratch / f"bound-{digest}"
         if not path.exists():
             places.context.copy_to(picked[0], path)
-    return Mount(at, path, is_file=not picked[0].is_folder), [text, digest]
+    return Planned(Mount(at, path, is_file=not picked[0].is_folder), [text, digest])
 
 
 def _option(part: str) -> tuple[str, str]:
@@ -94,12 +139,12 @@ def _size(text: str) -> int:
         raise ValueError(f"--mount=type=tmpfs,size={error}") from error
 
 
-def _secret(options: dict[str, str], places: MountPlaces) -> tuple[Mount | None, list[str]]:
+def _secret(options: dict[str, str], places: MountPlaces) -> Planned:
     name = options.get("id") or options.get("target", "").rpartition("/")[2]
     path = places.secrets.get(name)
     if path is None:
         if options.get("required", "false").lower() in ("true", "1", ""):
             raise FileNotFoundError(f"the secret {name} was not given: --secret {name}=FILE")
-        return None, [name]
+        return Planned(None, [name])
     at = places.absolute(options.get("target") or f"/run/secrets/{name}")
-    return Mount(at, path.resolve(), is_file=True), [name]
+    return Planned(Mount(at, path.resolve(), is_file=True), [name])

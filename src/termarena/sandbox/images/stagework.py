@@ -13,8 +13,10 @@ from termarena.sandbox.images.copying import Copying, CopyOrder, is_archive, pic
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.fetching import fetch_file
 from termarena.sandbox.images.making import Made
-from termarena.sandbox.images.mounting import MountPlaces, plan_mount
+from termarena.sandbox.images.mounting import MountPlaces, locked, plan_mount
 from termarena.sandbox.images.recipe import names_folder, refuse
+from termarena.sandbox.images.running import Lines, bounded
+from termarena.sandbox.images.scripts import expand_text, script_of, untabbed
 from termarena.sandbox.units import nanoseconds_of
 
 if TYPE_CHECKING:
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     from termarena.sandbox.images.config import ImageConfig
     from termarena.sandbox.images.context import Context, Picked
     from termarena.sandbox.images.making import LayerMaker, Owners
+    from termarena.sandbox.images.mounting import Planned
     from termarena.sandbox.images.recipe import Instruction
     from termarena.sandbox.namespace.box import NamespaceSandbox
-    from termarena.sandbox.namespace.worker import Mount
 
 __all__ = ["StageWork", "Surroundings"]
 
@@ -34,7 +36,6 @@ SHELL: Final = ("/bin/sh", "-c")
 APT_SETTINGS: Final = "/dev/apt.conf"
 """Where a sandbox that fakes owners has what apt must be told."""
 TAIL_LINES: Final = 40
-LONGEST_LINE: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,12 @@ class Surroundings:
     secrets: Mapping[str, Path] = field(default_factory=dict)
     """The files of `RUN --mount=type=secret`."""
     escape: str = "\\"
+    caches: Path | None = None
+    """Holds cache mounts that outlive the build."""
+    timeout_s: float | None = None
+    """How long one RUN may take."""
+    disk_bytes: int = 32 << 30
+    """How much one RUN may write."""
 
 
 @dataclass(slots=True)
@@ -207,19 +214,29 @@ class StageWork:
         mode = one.flag("network") or "default"
         if mode not in ("default", "none"):
             raise refuse(self.around.source, one.line, f"RUN --network={mode} is not supported", text=self.step)
-        mounts, mount_keys = await asyncio.to_thread(self._mounts, one)
-        argv = list(one.words) if one.is_json else [*(self.config.shell or SHELL), _script(one)]
+        planned = await asyncio.to_thread(self._mounts, one)
+        mounts = tuple(each.mount for each in planned if each.mount is not None)
+        argv = list(one.words) if one.is_json else [*(self.config.shell or SHELL), script_of(one)]
         declared = {name: value for name, value in self.arguments.items() if name not in self.config.environment}
         env = {**declared, **self.config.environment}
         user = self.config.user or "root"
-        key = ["RUN", argv, sorted(env.items()), user, self.config.workdir, mode, mount_keys]
+        key = ["RUN", argv, sorted(env.items()), user, self.config.workdir, mode, [each.key for each in planned]]
 
         async def run(box: NamespaceSandbox) -> Owners:
-            lines = _Lines(self._hear)
+            lines = Lines(self._hear)
             more = {} if self._has_users else {"APT_CONFIG": APT_SETTINGS}
             cwd = self.config.workdir or "/"
-            done = await box.exec_told(argv, lines.take, user=user, cwd=cwd, env={**env, **more})
+            command = box.exec_told(
+                argv, lines.take, user=user, cwd=cwd, env={**env, **more}, timeout_s=self.around.timeout_s
+            )
+            async with locked([each.lock for each in planned if each.lock is not None]):
+                places = [mount.at for mount in mounts if mount.is_writable]
+                done = await bounded(box, command, disk_bytes=self.around.disk_bytes, places=places)
             lines.finish()
+            if done is None:
+                raise self._failed(one, f"the command wrote more than {self.around.disk_bytes} bytes")
+            if done.timed_out:
+                raise self._failed(one, f"the command did not end within {self.around.timeout_s:g} s")
             if done.exit_status != 0:
                 raise self._failed(one, f"the command ended with status {done.exit_status}")
             return {}
@@ -227,21 +244,17 @@ class StageWork:
         network = None if mode == "none" else self.around.maker.network
         return await self.around.maker.make(self.config, key, run, network=network, mounts=mounts)
 
-    def _mounts(self, one: Instruction) -> tuple[tuple[Mount, ...], list[list[str]]]:
-        """What the step sees beside the layers, and what of it decides whether the step is known."""
+    def _mounts(self, one: Instruction) -> list[Planned]:
+        """What the step sees beside the layers."""
         around = self.around
-        store = around.maker.shelf.store
-        caches = (around.scratch if around.maker.makes_nothing else store.folder) / "mounts" / store.ids.kind
-        places = MountPlaces(around.context, caches, around.secrets, around.scratch, self._absolute)
-        mounts, keys = [], []
+        places = MountPlaces(around.context, around.caches, around.secrets, around.scratch, self._absolute)
+        planned = []
         for text in [value for name, value in one.flags if name == "mount"]:
             try:
-                mount, key = plan_mount(self._filled(text), places)
+                planned.append(plan_mount(self._filled(text), places))
             except (ValueError, FileNotFoundError) as error:
                 raise refuse(around.source, one.line, f"RUN {error}", text=self.step) from error
-            mounts += [] if mount is None else [mount]
-            keys.append(key)
-        return tuple(mounts), keys
+        return planned
 
     def _hear(self, line: str) -> None:
         self.tail.append(line)
@@ -302,7 +315,7 @@ class StageWork:
         for word in one.words[:-1]:
             heredoc = texts.get(word.lstrip("<-").strip("'\"")) if word.startswith("<<") else None
             if heredoc is not None:
-                body = _untabbed(heredoc.content) if word.startswith("<<-") else heredoc.content
+                body = untabbed(heredoc.content) if word.startswith("<<-") else heredoc.content
                 text = body if heredoc.is_literal else expand_text(body, self._values)
                 jobs.append((heredoc.name, text.encode()))
                 key.append([heredoc.name, text])
@@ -366,53 +379,3 @@ class StageWork:
 
 def _told(order: CopyOrder) -> list[object]:
     return [order.target, order.owner, order.mode, order.is_many]
-
-
-def _script(one: Instruction) -> str:
-    """What the shell of a RUN gets: its line; with here-documents, those after it, or the only one as the script."""
-    if not one.heredocs:
-        return one.words[0]
-    first = one.heredocs[0]
-    if len(one.heredocs) == 1 and one.words[0].strip() in _openings(first.name):
-        body = _untabbed(first.content) if one.words[0].strip().startswith("<<-") else first.content
-        return body.rstrip("\n") + "\n"
-    return one.text.split(None, 1)[1] if not one.flags else _without_flags(one)
-
-
-def _openings(name: str) -> set[str]:
-    return {f"<<{dash}{quote}{name}{quote}" for dash in ("", "-") for quote in ("", "'", '"')}
-
-
-def _without_flags(one: Instruction) -> str:
-    return one.text[one.text.index(one.words[0]) :]
-
-
-def _untabbed(text: str) -> str:
-    return "".join(line.lstrip("\t") for line in text.splitlines(keepends=True))
-
-
-def expand_text(text: str, values: Mapping[str, str]) -> str:
-    """Variables in the text of a here-document; quotes mean themselves there."""
-    masked = text.replace('"', "\x00").replace("'", "\x01")
-    return expand(masked, values).replace("\x00", '"').replace("\x01", "'")
-
-
-class _Lines:
-    """Output as whole lines; one that does not end comes in pieces."""
-
-    def __init__(self, hear: Callable[[str], None]) -> None:
-        self._hear = hear
-        self._rest = b""
-
-    def take(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            lines.append(self._rest)
-            self._rest = b""
-        for line in lines:
-            self._hear(line.decode("utf-8", "replace").rstrip("\r"))
-
-    def finish(self) -> None:
-        if self._rest:
-            self._hear(self._rest.decode("utf-8", "replace"))
-            self._rest = b""

@@ -32,7 +32,7 @@ from termarena.sandbox.images.config import ImageConfig, digest_of
 from termarena.sandbox.images.names import ImageName, is_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from termarena.sandbox.namespace.ids import IdMap
@@ -61,6 +61,8 @@ class Layer:
     size_bytes: int
     owners: dict[str, tuple[int, int]]
     """Where the id map has one id only: the owners by path that its files should have, where not 0:0."""
+    left_out: tuple[str, ...] = ()
+    """Devices of its archive, which no sandbox may have."""
 
     @property
     def files(self) -> Path:
@@ -218,7 +220,7 @@ class ImageStore:
         except ValueError as error:
             raise ImageError(str(folder), f"is damaged: {error}", cause="infra") from error
         owners = {str(path): (int(uid), int(gid)) for path, (uid, gid) in about["owners"].items()}
-        return Layer(diff_id, folder, int(about["size_bytes"]), owners)
+        return Layer(diff_id, folder, int(about["size_bytes"]), owners, tuple(map(str, about.get("left_out", ()))))
 
     def layers_of(self, config: ImageConfig) -> list[Layer]:
         """Lowest first; raises `ImageError` when one is missing."""
@@ -241,9 +243,23 @@ class ImageStore:
         finally:
             os.close(fd)
 
-    def keep(self, scratch: Path, diff_id: str, *, size_bytes: int, owners: dict[str, tuple[int, int]]) -> Layer:
+    def keep(
+        self,
+        scratch: Path,
+        diff_id: str,
+        *,
+        size_bytes: int,
+        owners: dict[str, tuple[int, int]],
+        left_out: Sequence[str] = (),
+    ) -> Layer:
         """Give a finished scratch folder its name. When another process was faster, its layer is taken instead."""
-        about = {"diff_id": diff_id, "size_bytes": size_bytes, "owners": owners, "made_at": time.time()}
+        about = {
+            "diff_id": diff_id,
+            "size_bytes": size_bytes,
+            "owners": owners,
+            "left_out": list(left_out),
+            "made_at": time.time(),
+        }
         (scratch / "about.json").write_text(json.dumps(about))
         (scratch / "lock").unlink(missing_ok=True)
         place = self.layers_folder / hex_of(diff_id)

@@ -169,11 +169,12 @@ class NamespaceSandbox:
         user: str | None = None,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> ExecResult:
-        """As `exec` without a time limit, its output told while it comes and not kept; no USER, LOGNAME and LANG."""
+        """As `exec`, its output told while it comes and not kept; no USER, LOGNAME and LANG."""
         command = self._commands.command(argv, user=user, cwd=cwd, env=env)
         command.request["is_login"] = False
-        return await self._commands.run(command, stdin=b"", timeout_s=None, kept=Keep(0, 0, on_chunk))
+        return await self._commands.run(command, stdin=b"", timeout_s=timeout_s, kept=Keep(0, 0, on_chunk))
 
     async def open_pty(
         self,
@@ -347,9 +348,9 @@ class NamespaceSandbox:
         raise_refusal(received.message, "lend", path)
         return received.fds[0]
 
-    async def connect(self, port: int) -> socket.socket:
+    async def connect(self, port: int, address: str = "127.0.0.1") -> socket.socket:
         """A connection to a service on the sandbox's loopback; raises `SandboxFileError` when nothing listens."""
-        received = await self._channel.ask({"op": "connect", "port": port})
+        received = await self._channel.ask({"op": "connect", "port": port, "address": address})
         raise_refusal(received.message, "connect to", f"port {port}")
         return socket.socket(fileno=received.fds[0])
 

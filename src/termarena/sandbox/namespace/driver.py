@@ -7,9 +7,10 @@ import contextlib
 import os
 import signal
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxStartError
+from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxFileError, SandboxStartError
 from termarena.sandbox.contract import ROOT_NAMES, Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
@@ -22,13 +23,15 @@ from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import load_snapshot
 from termarena.sandbox.namespace.worker import Disk, Joining, LayerWorker
+from termarena.sandbox.proxy import RefusedError
 from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
 from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    import socket
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
 __all__ = ["NamespaceDriver"]
@@ -246,7 +249,8 @@ class NamespaceDriver:
         box = await self._make(spec, base, snapshot, lent=lent, kind=kind or NamespaceSandbox)
         is_joined = isinstance(lent, Joining) and bool(lent.namespaces)
         try:
-            async with contextlib.nullcontext() if is_joined else self._networked(box, spec):
+            names = lent.names if isinstance(lent, Joining) else {}
+            async with contextlib.nullcontext() if is_joined else self._networked(box, spec, names):
                 yield box
         finally:
             await asyncio.shield(box.stop())
@@ -326,13 +330,22 @@ class NamespaceDriver:
             raise
 
     @asynccontextmanager
-    async def _networked(self, box: NamespaceSandbox, spec: SandboxSpec) -> AsyncIterator[None]:
-        """Serve the sandbox's proxy, if its network has one."""
+    async def _networked(
+        self, box: NamespaceSandbox, spec: SandboxSpec, names: Mapping[str, str] = MappingProxyType({})
+    ) -> AsyncIterator[None]:
+        """Serve the sandbox's proxy, if its network has one; `names` are those of its own addresses."""
+
+        async def inside(host: str, port: int) -> socket.socket | None:
+            try:
+                return await box.connect(port, names[host]) if host in names else None
+            except SandboxFileError as error:
+                raise RefusedError(502, f"{host}:{port} does not answer") from error
+
         if spec.network.mode == "none":
             yield
             return
         listener = await box.listen(PROXY_PORT)
-        async with way_out(box, spec, listener, has_users=self.ids.has_users):
+        async with way_out(box, spec, listener, has_users=self.ids.has_users, inside=inside):
             yield
 
 

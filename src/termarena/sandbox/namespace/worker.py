@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from termarena.sandbox.namespace.box import NamespaceSandbox
@@ -61,6 +61,8 @@ class Joining:
     namespaces: tuple[int, ...] = ()
     """Descriptors of the user and the network namespace that it is to be in; without them it gets its own."""
     mounts: tuple[Mount, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names of its own loopback addresses: clients that ask the proxy for one of them are sent there."""
 
 
 class LayerWorker:

@@ -5,6 +5,7 @@ A job runs our own code only. Its first descriptor is a memory file for its repo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -110,6 +111,21 @@ def _list_folder(request: dict[str, Any], _: list[int], __: list[Volume]) -> dic
     return layers.list_folder(request["path"])
 
 
+def _measure(request: dict[str, Any], _: list[int], volumes: list[Volume]) -> dict[str, Any]:
+    """How much the sandbox's changes take, and what lies at some places of it."""
+    opened = [files.open_inside(path, os.O_RDONLY | os.O_DIRECTORY) for path in request["places"]]
+    return {"size_bytes": sum(_taken(fd) for fd in (*(volume.upper_fd for volume in volumes), *opened))}
+
+
+def _taken(root: int) -> int:
+    total = 0
+    for _, _, names, fd in os.fwalk(".", dir_fd=root):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks * 512
+    return total
+
+
 def _disk(volumes: list[Volume]) -> int:
     if volumes[0].disk_fd is None:
         raise LookupError("no folder of the host was lent to this sandbox")
@@ -128,4 +144,5 @@ JOBS: Final = {
     "place": _place,
     "pack_path": _pack_path,
     "list_folder": _list_folder,
+    "measure": _measure,
 }

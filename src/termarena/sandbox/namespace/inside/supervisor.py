@@ -26,6 +26,7 @@ KEPT_CAPABILITIES: Final = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 27, 29, 31
 net_bind_service, sys_chroot, mknod, audit_write, setfcap."""
 LAST_CAPABILITY: Final = 40
 WATCH_INTERVAL_S: Final = 0.05
+CONNECT_TIMEOUT_S: Final = 5.0
 SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 
 
@@ -250,7 +251,9 @@ class Supervisor:
             self._reply(request, {"port": listener.getsockname()[1]}, (listener.fileno(),))
 
     def _do_connect(self, request: wire.Message, _: list[int]) -> None:
-        with socket.create_connection(("127.0.0.1", request["port"]), timeout=5) as connection:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+            connection.settimeout(CONNECT_TIMEOUT_S)
+            connection.connect((request["address"], request["port"]))
             connection.settimeout(0)
             self._reply(request, {}, (connection.fileno(),))
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena.sandbox.namespace.services.values import unsupported
@@ -16,8 +18,7 @@ from termarena.sandbox.namespace.worker import Joining, Mount
 from termarena.sandbox.spec import Limits, SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Iterator
 
     from termarena.sandbox.namespace.box import NamespaceSandbox
     from termarena.sandbox.namespace.driver import NamespaceDriver
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Ground", "addresses_of", "check_sources", "laid"]
 
 ROOM_BYTES: Final = 16 << 20
-"""For the names: volumes have room of their own."""
+"""For the names: volumes have their own."""
+VOLUMES: Final = "/volumes"
+"""All of them share one disk, as large as the main service's own."""
 FILE: Final = "file"
 LOCAL: Final = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 
@@ -70,13 +73,24 @@ class Ground:
         return tree
 
     async def fill(self, volume: Volume, folder: Path) -> None:
-        """Let a volume begin with a file or a folder of the task; one that is not there is an empty folder."""
-        path, place = folder / str(volume.source), self.places[volume]
-        if path.is_file():
+        """Let a volume begin with a file or a folder of the task, else as an empty folder."""
+        path, place = None if volume.source is None else folder / volume.source, self.places[volume]
+        if path is not None and path.is_file():
             self.files.add(volume)
             await self.box.write(f"{place}/{FILE}", path.read_bytes(), mode=path.stat().st_mode & 0o777)
-        elif path.is_dir():
+        elif path is not None and path.is_dir():
             await self.box.put_tree(path, place)
+        else:
+            with _empty_folder() as empty:
+                await self.box.put_tree(empty, place)
+
+
+@contextlib.contextmanager
+def _empty_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        yield folder
 
 
 def check_sources(composition: Composition, folder: Path) -> None:
@@ -107,22 +121,33 @@ def _hosts_of(service: Service, composition: Composition) -> str:
     return LOCAL + "".join(f"{line}\n" for line in lines)
 
 
+def _names_of(composition: Composition) -> dict[str, str]:
+    """What is their own, for clients that ask a proxy whatever `no_proxy` says, as the wget of busybox does."""
+    addresses = addresses_of(composition)
+    named = {
+        alias: addresses[name]
+        for name, service in composition.services.items()
+        for alias in (name, service.hostname, *service.names, addresses[name])
+        if alias is not None
+    }
+    return {"localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", **named}
+
+
 @contextlib.asynccontextmanager
 async def laid(
     driver: NamespaceDriver, composition: Composition, spec: SandboxSpec, *, folder: Path
 ) -> AsyncIterator[Ground]:
     """The ground for a composition: volumes filled, names written, the network of `spec` served."""
-    places = {volume: f"/volumes/{number}" for number, volume in enumerate(composition.volumes)}
-    room = spec.limits.disk_bytes
-    mounts = tuple(Mount(place, size_bytes=room, mode=0o755) for place in places.values())
+    places = {volume: f"{VOLUMES}/{number}" for number, volume in enumerate(composition.volumes)}
+    mounts = (Mount(VOLUMES, size_bytes=spec.limits.disk_bytes, mode=0o755),)
     own = SandboxSpec(limits=Limits(disk_bytes=ROOM_BYTES), network=spec.network)
-    async with driver.start_on(own, driver.roots.empty(), Joining(mounts=mounts)) as box:
+    joining = Joining(mounts=mounts, names=_names_of(composition))
+    async with driver.start_on(own, driver.roots.empty(), joining) as box:
         namespaces = await box.namespaces()
         try:
             ground = Ground(box, namespaces, places)
             for volume in composition.volumes:
-                if volume.source is not None:
-                    await ground.fill(volume, folder)
+                await ground.fill(volume, folder)
             for service in composition.services.values():
                 await box.write(f"/hosts/{service.name}", _hosts_of(service, composition).encode())
             yield ground

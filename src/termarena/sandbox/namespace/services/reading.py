@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -43,6 +44,9 @@ NOTED: Final = frozenset(
 IDLE_ONLY: Final = frozenset({"tty", "stdin_open"})
 """For the main service, whose terminals are the sandbox's own."""
 MAX_SERVICES: Final = 100
+MAX_USES: Final = 32
+"""Volumes of one service: each is a descriptor in one message, which takes 64."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 ENV_FILE: Final = ".env"
 
 
@@ -70,6 +74,8 @@ def read_services(
     reader = _Reader(source, values=values, folder=folder, declared=declared, networks=networks)
     services: dict[str, Service] = {}
     for name, body in made["services"].items():
+        if _NAME.fullmatch(name) is None:
+            raise Place(source, "services", name).wrong("names of at most 63 letters, digits, dots, dashes and _")
         is_main = name == root.service
         table = with_source(dict(body or {}), root, is_main=is_main)
         check_service(check, f"services.{name}", table)
@@ -113,6 +119,8 @@ class _Reader:
         if body.at("image").value is None and body.at("build").value is None:
             raise body.wrong("image or build")
         uses, memories = read_uses(body.at("volumes"), service=name, declared=self.declared)
+        if len(uses) > MAX_USES:
+            raise body.at("volumes").refused(f"a service has at most {MAX_USES} volumes here")
         return Service(
             name=name,
             image=body.at("image").value,

@@ -178,10 +178,8 @@ class _Bringing:
         """The main service knows the way out, the others a public one; the names of services never take it."""
         if self.spec.network.mode == "none" or not (is_main or self.spec.network.mode == "public"):
             return
-        told = Proxy.environment(PROXY_PORT)
         names = [name for service in self.composition.services.values() for name in (service.name, *service.names)]
-        direct = ",".join((told["no_proxy"], *names))
-        box.add_environment({**told, "no_proxy": direct, "NO_PROXY": direct})
+        box.add_environment(Proxy.environment(PROXY_PORT, direct=names))
 
     # Waiting.
 
