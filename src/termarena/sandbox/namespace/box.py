@@ -170,8 +170,11 @@ class NamespaceSandbox:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """As `exec` without a time limit, its output told while it comes and not kept; no USER, LOGNAME and LANG."""
-        command = self._commands.command(argv, user=user, cwd=cwd, env=env)
+        """As `exec` without a time limit, its output told while it comes and not kept; no USER, LOGNAME and LANG.
+
+        For steps of builds: where there is only root, another user is root under that user's number.
+        """
+        command = self._commands.command(argv, user=user, cwd=cwd, env=env, by_name=True)
         command.request["is_login"] = False
         return await self._commands.run(command, stdin=b"", timeout_s=None, kept=Keep(0, 0, on_chunk))
 
