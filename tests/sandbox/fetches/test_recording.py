@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox.fetches.internet import serving, wheel
-from termarena.core.errors import DigestMismatch, FetchNotRecorded, TaskFormatError
-from termarena.sandbox import Network, SandboxSpec
+from termarena.core.errors import CapabilityMissing, DigestMismatch, FetchNotRecorded, TaskFormatError
+from termarena.sandbox import Network, Root, SandboxSpec
+from termarena.sandbox.docker import DockerDriver
 from termarena.sandbox.fetches import read_index
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.spec import Fetches
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sandbox.fetches.internet import Internet
     from termarena.sandbox import ExecResult
 
+HOST = Root(kind="host")
 pytestmark = pytest.mark.needs("user-namespaces")
 
 
@@ -44,9 +47,10 @@ async def embedded(tmp_path: Path) -> AsyncIterator[NamespaceDriver]:
 class Bench:
     """Runs a script in sandboxes that record, or replay."""
 
-    def __init__(self, driver: NamespaceDriver, folder: Path) -> None:
+    def __init__(self, driver: NamespaceDriver | DockerDriver, folder: Path, root: Root = HOST) -> None:
         self.driver = driver
         self.folder = folder
+        self.root = root
 
     async def record(self, script: str, internet: Internet) -> ExecResult:
         return await self._run(script, Fetches(mode="record", folder=self.folder), internet.hosts)
@@ -57,7 +61,7 @@ class Bench:
 
     async def _run(self, script: str, fetches: Fetches, hosts: tuple[str, ...]) -> ExecResult:
         network = Network(mode="allowlist", allowed_hosts=hosts)
-        spec = SandboxSpec(network=network, fetches=fetches)
+        spec = SandboxSpec(root=self.root, network=network, fetches=fetches)
         async with self.driver.start(spec) as box:
             return await box.exec(["/bin/sh", "-c", script], timeout_s=120)
 
@@ -237,6 +241,21 @@ async def test_a_content_that_was_changed_is_refused(bench: Bench, internet: Int
     content.symlink_to("/etc/hostname")
     with pytest.raises(DigestMismatch, match=content.name):
         await bench.replay(script)
+
+
+@pytest.mark.needs("docker")
+@pytest.mark.skipif(os.geteuid() != 0, reason="a container's network is entered by root only")
+async def test_a_container_is_recorded_and_given_the_same_again(internet: Internet, tmp_path: Path) -> None:
+    internet.files["/one"] = b"fetched"
+    script = f"python3 -c \"import urllib.request as u; print(u.urlopen('https://{internet.https}/one').read())\""
+    async with DockerDriver(home=tmp_path / "home") as driver:
+        bench = Bench(driver, tmp_path / "fetches", Root(kind="image", image="debian:bookworm"))
+        assert (await bench.record(script, internet)).stdout == b"b'fetched'\n"
+        assert (await bench.replay(script)).stdout == b"b'fetched'\n"
+        assert internet.asked == ["GET /one"]
+        spec = SandboxSpec(root=Root(kind="dockerfile", path=tmp_path), fetches=Fetches(mode="replay", folder=tmp_path))
+        with pytest.raises(CapabilityMissing, match="recorded fetches"):
+            await driver.prepare(spec)
 
 
 ENTRY = {
