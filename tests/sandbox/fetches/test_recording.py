@@ -106,23 +106,24 @@ async def test_pip_installs_from_an_index(bench: Bench, internet: Internet) -> N
 
 @pytest.fixture
 def repository(internet: Internet, tmp_path: Path) -> str:
-    """The address of a repository with one file."""
-    work = tmp_path / "work"
+    """The address of a repository with one file, behind git's own server."""
+    work = tmp_path / "repositories/one"
     commands = f"""git init -q {work}; cd {work}; git config user.email a@b.c; git config user.name a
-    echo cloned > file; git add file; git commit -qm one; git gc -q; git update-server-info"""
+    echo cloned > file; git add file; git commit -qm one"""
     subprocess.run(["/bin/sh", "-ec", commands], check=True)  # noqa: S603 - our own words
-    for path in (work / ".git").rglob("*"):
-        if path.is_file():
-            internet.files[f"/repo.git/{path.relative_to(work / '.git')}"] = path.read_bytes()
-    return f"https://{internet.https}/repo.git"
+    internet.repositories = tmp_path / "repositories"
+    return f"https://{internet.https}/git/one"
 
 
 async def test_git_clones(bench: Bench, internet: Internet, repository: str) -> None:
     script = f"git clone -q {repository} /tmp/r && cat /tmp/r/file"
     recorded = await bench.record(script, internet)
     assert (recorded.exit_status, recorded.stdout) == (0, b"cloned\n"), recorded.stderr
+    asked = list(internet.asked)
+    assert "POST /git/one/git-upload-pack" in asked
     replayed = await bench.replay(script)
     assert (replayed.exit_status, replayed.stdout) == (0, b"cloned\n"), replayed.stderr
+    assert internet.asked == asked
 
 
 RELEASE = "Origin: tests\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nValid-Until: Fri, 02 Jan 2026 00:00:00 UTC\n"
