@@ -13,6 +13,7 @@ from termarena.core.errors import BuildError, CapabilityMissing, SandboxFileErro
 from termarena.sandbox.images.copying import Copying, CopyOrder, is_archive, picked_in
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.fetching import fetch_file
+from termarena.sandbox.images.heredocs import expand_text, script_of, untabbed
 from termarena.sandbox.images.making import Made
 from termarena.sandbox.images.mounting import MountPlaces, plan_mount
 from termarena.sandbox.images.recipe import names_folder, refuse
@@ -210,7 +211,7 @@ class StageWork:
         if mode not in ("default", "none"):
             raise refuse(self.around.source, one.line, f"RUN --network={mode} is not supported", text=self.step)
         mounts, mount_keys = await asyncio.to_thread(self._mounts, one)
-        argv = list(one.words) if one.is_json else [*(self.config.shell or SHELL), _script(one)]
+        argv = list(one.words) if one.is_json else [*(self.config.shell or SHELL), script_of(one)]
         declared = {name: value for name, value in self.arguments.items() if name not in self.config.environment}
         env = {**declared, **self.config.environment}
         user = self.config.user or "root"
@@ -304,7 +305,7 @@ class StageWork:
         for word in one.words[:-1]:
             heredoc = texts.get(word.lstrip("<-").strip("'\"")) if word.startswith("<<") else None
             if heredoc is not None:
-                body = _untabbed(heredoc.content) if word.startswith("<<-") else heredoc.content
+                body = untabbed(heredoc.content) if word.startswith("<<-") else heredoc.content
                 text = body if heredoc.is_literal else expand_text(body, self._values)
                 jobs.append((heredoc.name, text.encode()))
                 key.append([heredoc.name, text])
@@ -377,35 +378,6 @@ async def _owned_by(box: NamespaceSandbox, user: str) -> Owners:
 
 def _told(order: CopyOrder) -> list[object]:
     return [order.target, order.owner, order.mode, order.is_many]
-
-
-def _script(one: Instruction) -> str:
-    """What the shell of a RUN gets: its line; with here-documents, those after it, or the only one as the script."""
-    if not one.heredocs:
-        return one.words[0]
-    first = one.heredocs[0]
-    if len(one.heredocs) == 1 and one.words[0].strip() in _openings(first.name):
-        body = _untabbed(first.content) if one.words[0].strip().startswith("<<-") else first.content
-        return body.rstrip("\n") + "\n"
-    return one.text.split(None, 1)[1] if not one.flags else _without_flags(one)
-
-
-def _openings(name: str) -> set[str]:
-    return {f"<<{dash}{quote}{name}{quote}" for dash in ("", "-") for quote in ("", "'", '"')}
-
-
-def _without_flags(one: Instruction) -> str:
-    return one.text[one.text.index(one.words[0]) :]
-
-
-def _untabbed(text: str) -> str:
-    return "".join(line.lstrip("\t") for line in text.splitlines(keepends=True))
-
-
-def expand_text(text: str, values: Mapping[str, str]) -> str:
-    """Variables in the text of a here-document; quotes mean themselves there."""
-    masked = text.replace('"', "\x00").replace("'", "\x01")
-    return expand(masked, values).replace("\x00", '"').replace("\x01", "'")
 
 
 class _Lines:
