@@ -136,6 +136,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
 
         raise UsageError("--example-embeddings chooses among examples", hint="name some: --examples RUN, or builtin")
     given["record_fetches"], given["replay_fetches"] = fetch_options.checked_fetches(record_fetches, replay_fetches)
+    if driver == "auto" and (record_fetches is not None or replay_fetches is not None):
+        given["driver"] = "namespace"  # an engine's own builder fetches past every recording
     options = options_of(**given_for(RunOptions, given))
     opened = _open(dataset, path, strict=strict)
     meant = _choose(selection(given), opened)

@@ -6,7 +6,7 @@ import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from termarena.core.errors import SandboxError
+from termarena.core.errors import SandboxError, SandboxFileError
 from termarena.sandbox.fetches.trust import TRUST_FILES
 from termarena.sandbox.proxy import Proxy
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
+    from termarena.sandbox.contract import ExecResult
     from termarena.sandbox.proxy import Inside
     from termarena.sandbox.spec import Fetches, SandboxSpec
 
@@ -28,7 +29,7 @@ class _Connected(Protocol):
 
     def drop_final_environment(self) -> None: ...
 
-    async def exec(self, argv: Sequence[str], *, user: str | None = None) -> object: ...
+    async def exec(self, argv: Sequence[str], *, stdin: bytes = b"", user: str | None = None) -> ExecResult: ...
 
     async def write(self, path: str, content: bytes, *, mode: int = 0o644, user: str | None = None) -> None: ...
 
@@ -57,9 +58,19 @@ async def way_out(
 
     async with open_fetches(spec.fetches, spec.network) as session, session.proxy.serve(listener):
         for path, content in session.files(has_users=has_users).items():
-            await box.write(path, content, user="root")
+            await _lay(box, path, content)
         box.add_environment({**Proxy.environment(port, direct=direct), **session.environment}, is_final=True)
         yield
+
+
+async def _lay(box: _Connected, path: str, content: bytes) -> None:
+    """Write a file beside the devices; a container's own file systems are reached from within it only."""
+    try:
+        await box.write(path, content, user="root")
+    except SandboxFileError:
+        done = await box.exec(["/bin/sh", "-c", 'cat > "$0"', path], stdin=content, user="root")
+        if done.exit_status != 0:
+            raise
 
 
 @asynccontextmanager

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
+import subprocess
 import threading
 import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from termarena.sandbox.fetches.authority import Authority
 
@@ -31,50 +33,81 @@ class Internet:
     asked: list[str] = field(default_factory=list)
     """`METHOD path` of everything that was asked for."""
     authorizations: list[str] = field(default_factory=list)
+    repositories: Path | None = None
+    """What git's own server finds below `/git/`."""
     http: str = ""
     https: str = ""
     hosts: tuple[str, ...] = ()
 
 
-def _handler(internet: Internet) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    internet: ClassVar[Internet]
+    protocol_version = "HTTP/1.1"
+    sent = b""
 
-        def do_GET(self) -> None:
-            internet.asked.append(f"{self.command} {self.path}")
-            internet.authorizations += [
-                value for name, value in self.headers.items() if name.lower() == "authorization"
-            ]
-            path = self.path.partition("?")[0]
-            if path in internet.moved:
-                self._send(302, b"", {"Location": internet.moved[path]})
-            elif path in internet.files:
-                self._send(200, internet.files[path], {"Set-Cookie": "session=cookie-monster", "ETag": '"one"'})
-            else:
-                self._send(404, b"no such file\n", {})
+    def do_GET(self) -> None:
+        self.internet.asked.append(f"{self.command} {self.path}")
+        self.internet.authorizations += [
+            value for name, value in self.headers.items() if name.lower() == "authorization"
+        ]
+        path = self.path.partition("?")[0]
+        if path.startswith("/git/") and self.internet.repositories is not None:
+            self._send(200, *_from_git(self, self.internet.repositories))
+        elif path in self.internet.moved:
+            self._send(302, b"", {"Location": self.internet.moved[path]})
+        elif path in self.internet.files:
+            self._send(200, self.internet.files[path], {"Set-Cookie": "session=cookie-monster", "ETag": '"one"'})
+        else:
+            self._send(404, b"no such file\n", {})
 
-        def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
+    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if "Content-Type" not in headers:
             is_page = self.path.endswith("/")
             self.send_header("Content-Type", "text/html" if is_page else "application/octet-stream")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
-        def do_HEAD(self) -> None:
-            self.do_GET()
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.do_GET()
+    def do_POST(self) -> None:
+        self.sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.do_GET()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
-    return Handler
+
+def _handler(internet: Internet) -> type[_Handler]:
+    return type("Handler", (_Handler,), {"internet": internet})
+
+
+def _from_git(request: _Handler, folder: Path) -> tuple[bytes, dict[str, str]]:
+    """What git's own server answers, as a program of a web server."""
+    path, _, query = request.path.removeprefix("/git").partition("?")
+    variables = {
+        "GIT_PROJECT_ROOT": str(folder),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+        "REQUEST_METHOD": request.command,
+        "CONTENT_TYPE": request.headers.get("Content-Type", ""),
+        "HTTP_CONTENT_ENCODING": request.headers.get("Content-Encoding", ""),
+        "GIT_PROTOCOL": request.headers.get("Git-Protocol", ""),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "*",
+    }
+    words = ["git", "http-backend"]
+    done = subprocess.run(words, env={**os.environ, **variables}, input=request.sent, capture_output=True, check=True)  # noqa: S603 - git's own
+    head, _, body = done.stdout.partition(b"\r\n\r\n")
+    rows = [row.partition(": ") for row in head.decode().split("\r\n")]
+    return body, {name: value for name, _, value in rows}
 
 
 @contextmanager

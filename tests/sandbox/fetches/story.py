@@ -63,8 +63,8 @@ class Story:
         self.said[title] = {"status": done.returncode, "told": json.loads(told), "talk": done.stderr[-2000:]}
 
     def run(self, title: str, home: str, agent: str, *words: str) -> None:
-        driver = ("--driver", "namespace", "--retry", "0", "--out", title)
-        self.tell(title, home, "run", "--path", "task", "--agent", agent, *driver, *words)
+        common = ("--path", "task", "--agent", agent, "--retry", "0", "--out", title)
+        self.tell(title, home, "run", *common, *words)
         results = list((self.folder / title).glob("trials/*/*/result.json"))
         self.said[title]["result"] = json.loads(results[0].read_text()) if results else None
 

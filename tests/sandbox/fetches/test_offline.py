@@ -30,7 +30,7 @@ def test_a_task_that_was_recorded_runs_without_a_network(tmp_path: Path) -> None
     recorded, replayed, nop, missing = (said[name] for name in ("recorded", "replayed", "replayed nop", "missing"))
 
     assert recorded["told"]["solved"] == 1, recorded
-    assert recorded["result"]["sandbox"]["fetches"] == "recorded"
+    assert (recorded["result"]["sandbox"]["fetches"], recorded["told"]["driver"]) == ("recorded", "namespace")
     kept = json.loads((tmp_path / "task/fetches/fetches.json").read_text())["entries"]
     assert sorted(entry["url"].rpartition("/")[2] for entry in kept) == ["check", "data", "tool"]
     assert said["asked"].count("GET /check") == 1

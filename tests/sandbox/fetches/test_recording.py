@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox.fetches.internet import serving, wheel
-from termarena.core.errors import DigestMismatch, FetchNotRecorded, TaskFormatError
-from termarena.sandbox import Network, SandboxSpec
+from termarena.core.errors import CapabilityMissing, DigestMismatch, FetchNotRecorded, TaskFormatError
+from termarena.sandbox import Network, Root, SandboxSpec
+from termarena.sandbox.docker import DockerDriver
 from termarena.sandbox.fetches import read_index
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.spec import Fetches
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sandbox.fetches.internet import Internet
     from termarena.sandbox import ExecResult
 
+HOST = Root(kind="host")
 pytestmark = pytest.mark.needs("user-namespaces")
 
 
@@ -44,9 +47,10 @@ async def embedded(tmp_path: Path) -> AsyncIterator[NamespaceDriver]:
 class Bench:
     """Runs a script in sandboxes that record, or replay."""
 
-    def __init__(self, driver: NamespaceDriver, folder: Path) -> None:
+    def __init__(self, driver: NamespaceDriver | DockerDriver, folder: Path, root: Root = HOST) -> None:
         self.driver = driver
         self.folder = folder
+        self.root = root
 
     async def record(self, script: str, internet: Internet) -> ExecResult:
         return await self._run(script, Fetches(mode="record", folder=self.folder), internet.hosts)
@@ -57,7 +61,7 @@ class Bench:
 
     async def _run(self, script: str, fetches: Fetches, hosts: tuple[str, ...]) -> ExecResult:
         network = Network(mode="allowlist", allowed_hosts=hosts)
-        spec = SandboxSpec(network=network, fetches=fetches)
+        spec = SandboxSpec(root=self.root, network=network, fetches=fetches)
         async with self.driver.start(spec) as box:
             return await box.exec(["/bin/sh", "-c", script], timeout_s=120)
 
@@ -102,23 +106,24 @@ async def test_pip_installs_from_an_index(bench: Bench, internet: Internet) -> N
 
 @pytest.fixture
 def repository(internet: Internet, tmp_path: Path) -> str:
-    """The address of a repository with one file."""
-    work = tmp_path / "work"
+    """The address of a repository with one file, behind git's own server."""
+    work = tmp_path / "repositories/one"
     commands = f"""git init -q {work}; cd {work}; git config user.email a@b.c; git config user.name a
-    echo cloned > file; git add file; git commit -qm one; git gc -q; git update-server-info"""
+    echo cloned > file; git add file; git commit -qm one"""
     subprocess.run(["/bin/sh", "-ec", commands], check=True)  # noqa: S603 - our own words
-    for path in (work / ".git").rglob("*"):
-        if path.is_file():
-            internet.files[f"/repo.git/{path.relative_to(work / '.git')}"] = path.read_bytes()
-    return f"https://{internet.https}/repo.git"
+    internet.repositories = tmp_path / "repositories"
+    return f"https://{internet.https}/git/one"
 
 
 async def test_git_clones(bench: Bench, internet: Internet, repository: str) -> None:
     script = f"git clone -q {repository} /tmp/r && cat /tmp/r/file"
     recorded = await bench.record(script, internet)
     assert (recorded.exit_status, recorded.stdout) == (0, b"cloned\n"), recorded.stderr
+    asked = list(internet.asked)
+    assert "POST /git/one/git-upload-pack" in asked
     replayed = await bench.replay(script)
     assert (replayed.exit_status, replayed.stdout) == (0, b"cloned\n"), replayed.stderr
+    assert internet.asked == asked
 
 
 RELEASE = "Origin: tests\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nValid-Until: Fri, 02 Jan 2026 00:00:00 UTC\n"
@@ -237,6 +242,21 @@ async def test_a_content_that_was_changed_is_refused(bench: Bench, internet: Int
     content.symlink_to("/etc/hostname")
     with pytest.raises(DigestMismatch, match=content.name):
         await bench.replay(script)
+
+
+@pytest.mark.needs("docker")
+@pytest.mark.skipif(os.geteuid() != 0, reason="a container's network is entered by root only")
+async def test_a_container_is_recorded_and_given_the_same_again(internet: Internet, tmp_path: Path) -> None:
+    internet.files["/one"] = b"fetched"
+    script = f"python3 -c \"import urllib.request as u; print(u.urlopen('https://{internet.https}/one').read())\""
+    async with DockerDriver(home=tmp_path / "home") as driver:
+        bench = Bench(driver, tmp_path / "fetches", Root(kind="image", image="debian:bookworm"))
+        assert (await bench.record(script, internet)).stdout == b"b'fetched'\n"
+        assert (await bench.replay(script)).stdout == b"b'fetched'\n"
+        assert internet.asked == ["GET /one"]
+        spec = SandboxSpec(root=Root(kind="dockerfile", path=tmp_path), fetches=Fetches(mode="replay", folder=tmp_path))
+        with pytest.raises(CapabilityMissing, match="recorded fetches"):
+            await driver.prepare(spec)
 
 
 ENTRY = {

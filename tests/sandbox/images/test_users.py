@@ -6,11 +6,13 @@ The user is in copies of the files of accounts that only a mount namespace of th
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import site
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -35,7 +37,7 @@ async def main(home, root, ranges):
     (context / "Dockerfile").write_text(
         "FROM base\\nCOPY --chown=1234:1234 file /home/alice/\\n"
         "RUN touch /theirs && chown 12:34 /theirs && mkdir /w && chmod 777 /w\\n"
-        + ("USER alice\\nWORKDIR /w\\nRUN id -u > mine\\n" if ranges else "")
+        "USER alice\\nWORKDIR /w\\nRUN id -u > mine; id -g >> mine\\nUSER root\\n"
     )
     async with NamespaceDriver(home=home, allow_ranges=ranges) as driver:
         shelf = ImageShelf(driver, home)
@@ -43,6 +45,7 @@ async def main(home, root, ranges):
         built = await build_image(shelf, context, "t/built:1", BuildOptions(network=Network(mode="none")))
         async with driver.start(SandboxSpec(root=Root(kind="image", image="t/built:1"))) as box:
             listed = await box.exec(["/bin/sh", "-c", "cd /; ls -n theirs home/alice/* w/*; cat w/mine"])
+        await shelf.export("t/built:1", home / "exported.tar")
         shelf.close()
     async with NamespaceDriver(home=home, allow_ranges=ranges) as driver:
         pruned = await ImageShelf(driver, home).prune(everything=True)
@@ -83,6 +86,19 @@ def _as_user(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def _owners_in(archive: Path) -> dict[str, tuple[int, int]]:
+    """The owners of all files of an exported image."""
+    found = {}
+    with tarfile.open(archive) as image:
+        for member in image.getmembers():
+            content = image.extractfile(member)
+            if content is None or not member.name.startswith("blobs/"):
+                continue
+            with contextlib.suppress(tarfile.ReadError), tarfile.open(fileobj=io.BytesIO(content.read())) as layer:
+                found.update({one.name.removeprefix("./"): (one.uid, one.gid) for one in layer})
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.needs("newuidmap", "unshare", "setpriv")
 @pytest.mark.parametrize("kind", ["ranges", "single"])
@@ -99,12 +115,14 @@ def test_builds_as_an_ordinary_user(root_tar: Path, kind: str) -> None:
         done = _as_user(home, str(home / "own"), str(home / "root.tar"), kind)
         assert done.returncode == 0, done.stderr[-3000:]
         mode, listed, layers, left = json.loads(done.stdout)
+        exported = _owners_in(home / "own/exported.tar")
     owners = {row.split()[-1]: row.split()[2:4] for row in listed.splitlines() if len(row.split()) > 3}
     expected = {"theirs": ["12", "34"], "home/alice/file": ["1234", "1234"]}
-    if kind == "ranges":
-        expected["w/mine"] = ["1234", "1234"]
-        assert listed.splitlines()[-1] == "1234"
-    else:
+    expected["w/mine"] = ["1234", "1234"]
+    assert listed.splitlines()[-2:] == ["1234", "1234"]
+    recorded = {"home/alice/file": (1234, 1234), "w/mine": (1234, 1234)}
+    assert {name: exported[name] for name in recorded} == recorded
+    if kind == "single":
         expected = {name: ["0", "0"] for name in expected}
     assert (mode, owners) == (kind, expected)
     assert layers >= 3

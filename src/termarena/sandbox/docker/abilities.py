@@ -55,7 +55,11 @@ class Abilities:
             raise CapabilityMissing(f"network {mode}", driver="docker", why=NO_PROXY)
 
     def check_reach(self, spec: SandboxSpec) -> None:
-        """Raise `CapabilityMissing` for a gateway or a folder of this machine on an engine elsewhere."""
+        """Raise `CapabilityMissing` for a gateway, a recording or a folder of this machine on an engine elsewhere, and
+        for a recording of what the engine itself builds."""
+        if spec.fetches is not None and (spec.root.kind in ("dockerfile", "compose") or not self.is_local):
+            why = "the engine's own builder fetches what a Dockerfile asks for" if self.is_local else NO_PROXY
+            raise CapabilityMissing("recorded fetches", driver="docker", why=why, hint="use --driver namespace")
         if self.is_local:
             return
         if spec.network.gateway is not None:

@@ -12,11 +12,11 @@ from termarena.core.errors import BuildError, CapabilityMissing, SandboxFileErro
 from termarena.sandbox.images.copying import Copying, CopyOrder, is_archive, picked_in
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.fetching import fetch_file
+from termarena.sandbox.images.heredocs import expand_text, script_of, untabbed
 from termarena.sandbox.images.making import Made
 from termarena.sandbox.images.mounting import MountPlaces, locked, plan_mount
 from termarena.sandbox.images.recipe import names_folder, refuse
 from termarena.sandbox.images.running import Lines, bounded
-from termarena.sandbox.images.scripts import expand_text, script_of, untabbed
 from termarena.sandbox.units import nanoseconds_of
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class StageWork:
                 raise self._failed(one, f"the command did not end within {self.around.timeout_s:g} s")
             if done.exit_status != 0:
                 raise self._failed(one, f"the command ended with status {done.exit_status}")
-            return {}
+            return {} if self._has_users else await _owned_by(box, user)
 
         network = None if mode == "none" else self.around.maker.network
         return await self.around.maker.make(self.config, key, run, network=network, mounts=mounts)
@@ -375,6 +375,15 @@ class StageWork:
             return copying.owners
 
         return await self.around.maker.make(self.config, ["ADD", addresses[0], fetched.digest, _told(order)], add)
+
+
+async def _owned_by(box: NamespaceSandbox, user: str) -> Owners:
+    """What a step of this user has made, as its: where there is one id, the files themselves are all root's."""
+    told = await box.layer_job("look_up", user)
+    owner = int(told["uid"]), int(told["gid"])
+    if owner == (0, 0):
+        return {}
+    return {path.strip("/"): owner for path in (await box.diff()).of("added")}
 
 
 def _told(order: CopyOrder) -> list[object]:

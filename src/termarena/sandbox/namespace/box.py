@@ -171,8 +171,11 @@ class NamespaceSandbox:
         env: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> ExecResult:
-        """As `exec`, its output told while it comes and not kept; no USER, LOGNAME and LANG."""
-        command = self._commands.command(argv, user=user, cwd=cwd, env=env)
+        """As `exec`, its output told while it comes and not kept; no USER, LOGNAME and LANG.
+
+        For steps of builds: where there is only root, another user is root under that user's number.
+        """
+        command = self._commands.command(argv, user=user, cwd=cwd, env=env, by_name=True)
         command.request["is_login"] = False
         return await self._commands.run(command, stdin=b"", timeout_s=timeout_s, kept=Keep(0, 0, on_chunk))
 

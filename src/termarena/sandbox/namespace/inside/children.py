@@ -42,6 +42,7 @@ class Command:
         self.argv: list[str] = request["argv"]
         self.identity = files.find_user(request["user"])
         self.env: dict[str, str] = {**self.identity.environment(is_login=request["is_login"]), **request["env"]}
+        self.has_one_id: bool = request["has_one_id"]
         self.cwd: str = request["cwd"] or self.identity.home
         self.timeout_s: float | None = request["timeout_s"]
         self.grace_s: float = request["grace_s"]
@@ -122,7 +123,7 @@ class Launcher:
         for number in SETTABLE_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        command.identity.assume()
+        command.identity.assume(has_one_id=command.has_one_id)
         for kind, value in self.limits:
             _lower_limit(kind, value)
         sc.close_range(3, 0x7FFFFFFF)

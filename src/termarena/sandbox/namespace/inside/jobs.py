@@ -99,6 +99,10 @@ def _look_at(request: dict[str, Any], _: list[int], __: list[Volume]) -> dict[st
     return layers.look_at(request["path"], request["owner"])
 
 
+def _look_up(request: dict[str, Any], _: list[int], __: list[Volume]) -> dict[str, Any]:
+    return layers.look_up(request["name"])
+
+
 def _place(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[str, Any]:
     return layers.place(request, _stream(fds[0], "rb"))
 
@@ -141,6 +145,7 @@ JOBS: Final = {
     "pack_layer": _pack_layer,
     "remove_below": _remove_below,
     "look_at": _look_at,
+    "look_up": _look_up,
     "place": _place,
     "pack_path": _pack_path,
     "list_folder": _list_folder,

@@ -85,6 +85,12 @@ def look_at(path: str, owner: str) -> dict[str, Any]:
     return {"kind": "folder" if is_folder else "other", "uid": found.uid, "gid": gid}
 
 
+def look_up(user: str) -> dict[str, Any]:
+    """The numbers that a user (`user[:group]`) has in the image."""
+    found = files.find_user(user)
+    return {"uid": found.uid, "gid": found.gid}
+
+
 def list_folder(path: str) -> dict[str, Any]:
     """The names in a folder of the image."""
     fd = files.open_inside(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -75,6 +75,12 @@ def unmount(target: str, flags: int = MNT_DETACH) -> None:
         raise _fail("umount", path=target)
 
 
+def unshare(flags: int) -> None:
+    """`unshare(2)`."""
+    if _libc.unshare(ctypes.c_int(flags)) < 0:
+        raise _fail("unshare")
+
+
 def pivot_root(new: str, old: str) -> None:
     """`pivot_root(2)`."""
     _call("pivot_root", SYS_PIVOT_ROOT, _encoded(new), _encoded(old))

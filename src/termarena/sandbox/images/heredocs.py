@@ -1,4 +1,4 @@
-"""Here-documents of a Dockerfile: the script that a RUN gets, the text that a COPY writes."""
+"""Here-documents of Dockerfiles: what a shell gets of them, and how their text is filled in."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _without_flags(one: Instruction) -> str:
 
 
 def untabbed(text: str) -> str:
-    """The body of a here-document that began with `<<-`."""
+    """The text of a here-document after `<<-`: tabs before its lines do not count."""
     return "".join(line.lstrip("\t") for line in text.splitlines(keepends=True))
 
 
