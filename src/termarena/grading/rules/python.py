@@ -109,7 +109,7 @@ def _elsewhere(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
 
 def _is_in_workdir(scene: Scene, path: str) -> bool:
     """Whether it lies directly there: deeper, it is a part of something else."""
-    workdir = (scene.task.environment.workdir or "").rstrip("/")
+    workdir = scene.workdir
     return path.startswith(f"{workdir}/") and bool(_SHADOW.fullmatch(path.removeprefix(f"{workdir}/")))
 
 
@@ -177,7 +177,7 @@ def _config(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
     content = scene.text(change.path)
     if name == "conftest.py":
         rewrites = scene.is_unread(change.path) or (content is not None and _REWRITES.search(content) is not None)
-        is_above = folder == "" or (rewrites and folder == (scene.task.environment.workdir or "").rstrip("/"))
+        is_above = folder == "" or (rewrites and folder == scene.workdir)
         what = "its hooks can rewrite results" if rewrites else "its hooks are loaded with tests below it"
     else:
         has_section = name in _PLAIN_CONFIGS or content is None or bool(_CONFIG_SECTION.search(content))
