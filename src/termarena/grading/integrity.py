@@ -38,17 +38,23 @@ _WORD: Final = re.compile(r"[\w.+\-\[]+")
 
 async def examine(box: Sandbox, changes: FileChanges, task: Task) -> tuple[IntegrityFinding, ...]:
     """`inspect`, with the evidence read from the box: the agent's, frozen or sealed, or a fork of it."""
-    return inspect(changes, task, await gather(box, changes))
+    return inspect(changes, task, await gather(box, changes), workdir=box.spec.workdir)
 
 
 def inspect(
-    changes: FileChanges, task: Task, evidence: Evidence | None = None, *, path: str | None = None
+    changes: FileChanges,
+    task: Task,
+    evidence: Evidence | None = None,
+    *,
+    path: str | None = None,
+    workdir: str | None = None,
 ) -> tuple[IntegrityFinding, ...]:
     """What the rules find in the agent's changes, the gravest first, at most 25 of each rule.
 
     Without `evidence` a file is judged by its name, kind and size alone, and nothing is critical that a package manager
     might have done, if one was at work.
-    `path` is the grading's PATH where it is not the task's or the usual one. What `task.integrity_allow` names becomes
+    `path` is the grading's PATH where it is not the task's or the usual one, `workdir` where the tests start, which an
+    image may say instead of the task. What `task.integrity_allow` names becomes
     an `info`.
     """
     words = (path or task.environment.env.get("PATH") or SYSTEM_PATH).split(":")
@@ -60,6 +66,7 @@ def inspect(
         words=_words(task),
         folders=tuple(dict.fromkeys(canonical(folder) for folder in folders)),
         by_path={canonical(change.path): change for change in changes.changes},
+        workdir=(workdir or task.environment.workdir or "").rstrip("/"),
     )
     found = sorted((_allowed(one, task) for one in check(scene)), key=lambda one: (_ORDER[one.severity], one.path))
     return tuple(_not_too_many(found))

@@ -198,9 +198,9 @@ class Judge:
     def _toolchain(self, case: Case) -> Toolchain:
         """Whose programs run the tests of a sealed grading: those of the start where the task allows it and the driver
         can bring them, else what the agent left."""
-        is_allowed = case.tests is not None and case.tests.toolchain == "pristine"
-        can = Feature.PRISTINE_SYSTEM in self._driver.capabilities().features
-        return "pristine" if is_allowed and can else "agents"
+        if case.tests is None or case.tests.toolchain == "agents":
+            return "agents"
+        return "pristine" if Feature.PRISTINE_SYSTEM in self._driver.capabilities().features else "agents"
 
     async def _live(self, case: Case, *, counts: bool) -> Verdict:
         """Raises what a box that is gone raises, if this verdict is the one that counts; unless the kernel's counters

@@ -71,6 +71,8 @@ class Scene:
     """Where the grading looks for programs, canonical, in order."""
     by_path: Mapping[str, Change]
     """The changes by canonical path."""
+    workdir: str = ""
+    """Where the tests start, without a slash at its end; empty where that is / or not known."""
 
     def text(self, path: str) -> str | None:
         """A changed file's content; None where it is not known."""
