@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from termarena.forge.casts import load_recording
+from termarena.forge.casts import load_file, parse_loaded
 from termarena.forge.reading.page import Page
 from termarena.forge.recording import marked_shell
 from termarena.sandbox import SandboxSpec
@@ -257,7 +257,7 @@ def _write_typescript(path: Path, cast: Cast) -> None:
 
 
 def _write_text(path: Path, made: Path) -> None:
-    _, recording = load_recording(made)
+    recording = parse_loaded(load_file(made))
     with Page(recording.cols, recording.rows) as page:
         for event in recording.events:
             page.feed(event.text.encode())
