@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LOCK_TOOLS := pip==26.3 pip-tools==7.6.2
 
-.PHONY: help setup demo demo-llm test retest lint check soak bench lock clean
+.PHONY: help setup demo demo-llm test retest lint check soak bench docs dist lock clean
 help:
 	@echo 'make demo    from a fresh clone to a result: set up, then the bundled tasks with their reference solutions'
 	@echo 'make demo-llm  a real language model attempts a bundled task, without a key: a small one, served on this machine'
@@ -19,6 +19,8 @@ help:
 	@echo 'make check   lint and test'
 	@echo 'make soak    the long counts'
 	@echo 'make bench   the measurements in benchmarks/'
+	@echo 'make docs    the documentation as pages, in site/; `termarena docs` serves them'
+	@echo 'make dist    sdist and wheel, in dist/, the same bytes for the same commit'
 	@echo 'make setup   only set up .venv'
 	@echo 'make lock    write requirements/*.txt anew after a change in pyproject.toml (UPGRADE=1: newest versions)'
 	@echo 'make clean   remove .venv and the caches of the tools'
@@ -76,6 +78,15 @@ soak: $(READY)
 bench: $(READY)
 	@for script in benchmarks/*.py; do echo "== $$script" >&2; \
 		$(BIN)/python "$$script" || [ $$? = 2 ] || exit 1; done
+
+docs: $(READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo 'site/index.html; or: $(BIN)/termarena docs' >&2
+
+# With the locked tools of $(VENV) instead of what an index offers today, and times that are the commit's.
+dist: $(READY)
+	@rm -rf dist
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist .
 
 lock:
 	@test -x $(VENV)/lock/bin/pip-compile || { $(PYTHON) -m venv $(VENV)/lock && \

@@ -19,7 +19,7 @@ PACKAGE = Path(termarena.__file__).parent
 FACADE = Path(elizaos_terminal_bench.__file__).parent
 
 _RUNS = {"core", "tasks", "sandbox", "models", "broker", "agents", "grading"}
-_PROOF = _RUNS | {"runs"}
+_PROOF = _RUNS | {"runs", "shell"}
 _FORGE = _PROOF | {"proof"}
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
@@ -31,12 +31,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "grading": {"core", "sandbox", "tasks"},
     "runs": _RUNS,
     "stats": set(),
+    "shell": {"core"},
     "reports": {"core", "runs", "stats"},
     "analysis": {"core", "runs", "stats"},
     "proof": _PROOF,
     "forge": _FORGE,
-    "battles": _PROOF,
-    "arena": {"core", "battles", "runs", "stats", "reports", "analysis"},
+    "battles": _RUNS | {"runs"},
+    "arena": {"core", "battles", "runs", "stats", "reports", "analysis", "proof", "forge"},
 }
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = {"cli"}

@@ -1,8 +1,9 @@
-"""The page about agents: its example runs, and it names every agent there is."""
+"""The page about agents: the example that it shows runs, and it names every agent there is."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
     from termarena.agents.recording import Recording
     from termarena.sandbox.namespace import NamespaceDriver
 
+TYPIST = Path(__file__).parents[2] / "examples" / "typist.py"
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
 
 
 async def test_the_example_solves_a_sample(
     driver: NamespaceDriver, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = re.search(r"```python\n(.*?)\n```\n", PAGE, re.DOTALL)
-    assert found is not None
-    assert len(found[1].splitlines()) <= 30
-    (tmp_path / "typist.py").write_text(found[1])
+    assert "<!-- copy: examples/typist.py -->" in PAGE
+    assert 10 < len(TYPIST.read_text().splitlines()) <= 30
+    shutil.copy(TYPIST, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

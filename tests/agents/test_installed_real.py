@@ -44,6 +44,10 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
         *_calls("bash", command=COMMAND)[:1],
         *_calls("bash", command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")[:1],
     ],
+    "openhands": [
+        *_calls("terminal", command=COMMAND, summary="write", security_risk="LOW")[:1],
+        *_calls("finish", message="It is written.", summary="done", security_risk="LOW")[:1],
+    ],
     "opencode": _calls("bash", command=COMMAND, description="write"),
     # It begins with a turn of its own making, and asks once more at the end.
     "qwen-code": [
@@ -96,6 +100,10 @@ async def test_an_agent_from_npm_solves_a_sample(tmp_path: Path, home: Path) -> 
 
 @pytest.mark.soak
 @pytest.mark.needs("npm")
-@pytest.mark.parametrize("agent", SCRIPTS)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "agent",
+    [pytest.param(agent, marks=[pytest.mark.needs("python3.12")] if agent == "openhands" else []) for agent in SCRIPTS],
+)
 async def test_every_agent_solves_a_sample(agent: str, tmp_path: Path, home: Path) -> None:
     await _solves(agent, tmp_path, home)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import time
 from typing import TYPE_CHECKING
@@ -252,6 +253,38 @@ async def test_the_agent_is_who_the_task_says(driver: NamespaceDriver, box: Sand
         assert (await workspace.exec("stat -c %u /app/mine")).stdout == b"1234\n"
         async with workspace.terminal() as terminal:
             assert (await terminal.run("id -u")).text == "1234\n"
+
+
+async def test_files_are_read_and_written_as_the_agents_own_user(
+    driver: NamespaceDriver, box: Sandbox, recording: Recording
+) -> None:
+    if Feature.USERS not in driver.capabilities().features:
+        pytest.skip(driver.capabilities().missing[Feature.USERS])
+    await box.write("/app/secret", b"for root\n", mode=0o600)
+    await box.exec(["sh", "-c", "chmod 755 /app; mkdir /app/open /app/-d; chmod 777 /app/open; mkfifo /app/open/pipe"])
+    async with TrialWorkspace(box, recording, deadline=time.monotonic() + 60, user="1234:1234") as workspace:
+        refused = [
+            (workspace.read("/app/secret"), errno.EACCES),
+            (workspace.write("/app/secret", b"mine"), errno.EACCES),
+            (workspace.write("/app/new", b"x"), errno.EACCES),
+            (workspace.write("/etc/deep/new", b"x"), errno.EACCES),
+            (workspace.read("/app/nothing"), errno.ENOENT),
+            (workspace.read("/app/-d"), errno.EISDIR),
+            (workspace.write("/app/-d", b"x"), errno.EISDIR),
+            (workspace.read("/app/open/pipe"), errno.EINVAL),
+        ]
+        for asked, number in refused:
+            with pytest.raises(SandboxFileError) as caught:
+                await asked
+            assert caught.value.errno == number
+        await workspace.exec("ln -s /app/secret /app/open/link")
+        with pytest.raises(SandboxFileError):
+            await workspace.read("/app/open/link")
+        await workspace.write("/app/open/deep/-odd\n name", bytes(range(256)))
+        assert await workspace.read("/app/open/deep/-odd\n name") == bytes(range(256))
+        await workspace.write("/app/open/deep/-odd\n name", b"")
+        assert await workspace.read("/app/open/deep/-odd\n name") == b""
+    assert await box.read("/app/secret") == b"for root\n"
 
 
 # What outlives the agent.

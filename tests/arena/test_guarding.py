@@ -16,7 +16,7 @@ from support.arena_server import served, until
 from support.made_runs import made_run
 from termarena.arena.config import Rate
 from termarena.arena.guarding import Buckets
-from termarena.arena.serving import is_loopback
+from termarena.core.hosts import is_loopback
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -37,7 +37,13 @@ class Hostile:
         self.manner = manner
         self.url = ""
         self.asked = 0
+        self._server: asyncio.Server | None = None
         self._held: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> asyncio.Server:
+        self._server = await asyncio.start_server(self.serve, "127.0.0.1", 0, limit=64 << 20)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self._server
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -69,7 +75,9 @@ class Hostile:
     async def _answer(self, writer: asyncio.StreamWriter, request: dict[str, Any]) -> None:
         if self.manner == "silent":
             await asyncio.Event().wait()
-        if self.manner == "hangs-up":
+        if self.manner in ("hangs-up", "leaves"):
+            if self.manner == "leaves" and self._server is not None:
+                self._server.close()
             return
         if self.manner == "error":
             writer.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -100,9 +108,8 @@ def _event(request: dict[str, Any], result: dict[str, Any]) -> bytes:
 async def hostile_at(manner: str) -> AsyncIterator[Hostile]:
     """One of them, listening."""
     hostile = Hostile(manner)
-    server = await asyncio.start_server(hostile.serve, "127.0.0.1", 0, limit=64 << 20)
+    server = await hostile.listen()
     try:
-        hostile.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield hostile
     finally:
         server.close()

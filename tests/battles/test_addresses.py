@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import ipaddress
-from typing import TYPE_CHECKING
+import os
+import socket
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,9 +19,6 @@ from termarena.battles.cards import GREEN_CARD, make_card, read_card
 from termarena.battles.serving import Place, serve
 from termarena.cli.main import main
 from termarena.core.errors import AddressRefused, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CARD = "/.well-known/agent-card.json"
 
@@ -75,6 +75,85 @@ async def test_a_redirect_is_checked_where_it_leads() -> None:
     async with server, open_http(AddressPolicy()) as http:
         with pytest.raises(AddressRefused, match=r"169\.254\.169\.254"):
             await http.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+
+
+@pytest.mark.parametrize(
+    ("start", "leads_to", "is_refused"),
+    [
+        ("http://93.184.216.34/", "http://127.0.0.1:1/", True),
+        ("http://93.184.216.34/", "http://[::1]:1/", True),
+        ("http://93.184.216.34/", "http://[::ffff:127.0.0.1]:1/", True),
+        ("http://93.184.216.34/", "http://10.1.0.1/", True),
+        ("http://93.184.216.34/", "http://1.1.1.1/", False),
+        ("http://10.1.0.1/", "http://127.0.0.1:1/", True),
+        ("http://10.1.0.1/", "http://10.1.0.2/", False),
+        ("http://10.1.0.1/", "http://1.1.1.1/", False),
+        ("http://127.0.0.1:1/", "http://10.1.0.1/", False),
+        ("http://127.0.0.1:1/", "http://127.0.0.1:2/", False),
+    ],
+)
+async def test_a_redirect_leads_no_nearer_to_this_machine(
+    monkeypatch: pytest.MonkeyPatch, start: str, leads_to: str, *, is_refused: bool
+) -> None:
+    """Answered without a network: no test reaches a public address."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        hops = {
+            1: httpx.Response(302, headers={"Location": "/again"}),
+            2: httpx.Response(302, headers={"Location": leads_to}),
+        }
+        return hops.get(len(asked), httpx.Response(200))
+
+    monkeypatch.setattr(httpx, "AsyncHTTPTransport", lambda **_: httpx.MockTransport(answer))
+    async with open_http(AddressPolicy.of(["10.1.0.0/16"])) as http:
+        if is_refused:
+            with pytest.raises(AddressRefused, match="nearer to this machine"):
+                await http.get(start)
+        else:
+            assert (await http.get(start)).status_code == 200
+    assert len(asked) == (2 if is_refused else 3)
+
+
+async def test_a_name_that_was_far_away_is_not_followed_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = iter(["93.184.216.34", "127.0.0.1"])
+
+    async def resolve(*_: object, **__: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(given), 80))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    monkeypatch.setattr(httpx, "AsyncHTTPTransport", lambda **_: httpx.MockTransport(lambda _: httpx.Response(200)))
+    async with open_http(AddressPolicy()) as http:
+        assert (await http.get("http://agent.example/")).status_code == 200
+        with pytest.raises(AddressRefused, match="nearer to this machine"):
+            await http.get("http://agent.example/")
+
+
+def _connected_to(peer: tuple[str, int]) -> socket.socket:
+    """The connection of this process whose other end this is."""
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if str(entry.readlink()).startswith("socket:"):
+                found = socket.socket(fileno=os.dup(int(entry.name)))
+                with contextlib.suppress(OSError):
+                    if found.getpeername() == peer:
+                        return found
+                found.close()
+    raise AssertionError(f"no connection with {peer}")
+
+
+async def test_an_answer_in_pieces_waits_for_nobody() -> None:
+    """Else each turn would take 40 ms more: until the kernel acknowledges the first piece by itself."""
+    async with white_at(White()) as url, open_http(AddressPolicy()) as http:
+        for _ in range(20):  # so that the kernel takes it for a dialogue, in which acknowledgements can wait
+            await http.get(url + CARD)
+        here = ("127.0.0.1", int(url.rpartition(":")[2]))
+        with _connected_to(here) as client:
+            assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
+            name = client.getsockname()
+        with _connected_to(name) as server:
+            assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
 
 
 async def test_a_compressed_answer_is_not_unpacked() -> None:

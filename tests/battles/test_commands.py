@@ -14,6 +14,7 @@ import pytest
 
 from running import termarena
 from support.tasks import make_task
+from termarena.battles.conversation import Conversation, Patience
 from termarena.cli.main import main
 from termarena.core.run_folder import RunFolder
 from termarena.runs.reading import read_run
@@ -70,7 +71,7 @@ def test_a_battle_of_three_processes(tmp_path: Path, home: Path) -> None:
 def test_a_battle_without_a_referee(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["battle", "--green", "http://127.0.0.1:9", "--white", "http://127.0.0.1:9"]
     assert main([*words, "--json"]) == 1
-    assert json.loads(capsys.readouterr().err)["error"]["kind"] == "AgentUnreachable"
+    assert json.loads(capsys.readouterr().err)["error"]["kind"] == "AgentGone"
     assert main(["battle", "--green", "http://169.254.169.254", "--white", "http://127.0.0.1:9"]) == 2
     assert "refused" in capsys.readouterr().err
     assert main(["green", "check", "127.0.0.1:9019"]) == 2
@@ -98,6 +99,62 @@ def test_a_backend_that_is_down_is_told(command: str, capsys: pytest.CaptureFixt
     told = capsys.readouterr().err
     assert "could not fetch http://127.0.0.1:1" in told
     assert "is the backend running?" in told
+
+
+async def test_a_served_model_has_a_budget(tmp_path: Path, home: Path) -> None:
+    look = {"name": "EXECUTE", "arguments": {"command": "ls"}}
+    replies = [{"tool_calls": [look], "input_tokens": 99_990, "output_tokens": 20} for _ in range(3)]
+    (tmp_path / "model.json").write_text(json.dumps({"replies": replies}))
+    words = ("white", "--agent", "tools", "--model", "scripted:model.json", "--run-budget-tokens", "100000")
+    task = {"kind": "task", "protocol": "terminal-bench-shell-v1", "instruction": "Look.", "deadline_sec": 60}
+    told = {"kind": "exec_result", "exit_code": 0, "stdout": "", "turn": 1}
+    with serving(*words, env={"TERMARENA_HOME": str(home)}, cwd=tmp_path) as url:
+        async with Conversation(url, patience=Patience(tries=1)) as first:
+            (asked,) = (await first.say(json.dumps(task))).texts
+            (last,) = (await first.say(json.dumps(told))).texts
+        async with Conversation(url, patience=Patience(tries=1)) as second:
+            refused = await second.say(json.dumps(task))
+    assert json.loads(asked)["kind"] == "exec_request"
+    assert (json.loads(last)["kind"], json.loads(last)["end"]) == ("final", "resource_limit")
+    assert "the run's budget of 100000 tokens is spent" in json.loads(last)["output"]
+    assert (refused.state, "budget of 100000 tokens is spent" in refused.texts[0]) == ("failed", True)
+
+
+def test_a_white_has_a_key_of_its_own(tmp_path: Path, home: Path) -> None:
+    make_task(tmp_path / "tasks" / "one")
+    env = {"TERMARENA_HOME": str(home), "TERMARENA_WHITE_KEY": "the-white-agents-own-key"}
+    (tmp_path / "key").write_text("another-key-altogether\n")
+    with serving("white", "--agent", "nop", env=env, cwd=tmp_path) as white:
+        check = ("green", "check", white, "--json", "--patience", "60")
+        told = [
+            json.loads(termarena(*check, *more, env=given, cwd=tmp_path).stdout)["passed"]
+            for more, given in [((), env), (("--key-file", "key"), env)]
+        ]
+    assert told == [True, False]
+
+
+def test_a_model_that_cannot_be_asked_is_told_before_it_is_served(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    words = ["white", "--agent", "tools", "--port", "0", "--model"]
+    assert main([*words, "openai:gpt-5-mini"]) == 2
+    assert "OPENAI_API_KEY is not set" in capsys.readouterr().err
+    assert main([*words, "scripted:nowhere.json"]) == 2
+    assert "no script of a model is at" in capsys.readouterr().err
+
+
+def test_a_run_with_nobody_there_does_not_begin(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERMARENA_HOME", str(home))
+    run = tmp_path / "run"
+    words = ["run", "--agent", "a2a:http://127.0.0.1:9", "--sample", "2", "--driver", "namespace"]
+    assert main([*words, "--out", str(run), "--json"]) == 1
+    told = json.loads(capsys.readouterr().err.splitlines()[-1])["error"]
+    assert (told["kind"], told["address"]) == ("AgentGone", "http://127.0.0.1:9")
+    assert "termarena green check http://127.0.0.1:9" in told["hint"]
+    assert not run.exists()
 
 
 def test_an_address_is_an_address(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from running import termarena
 from support.tasks import Made, make_task
 from termarena.battles import green as green_module
 from termarena.battles.addresses import AddressPolicy, open_http
-from termarena.battles.config import GreenConfig, LimitSettings
+from termarena.battles.config import GreenConfig, LimitSettings, SessionSettings
 from termarena.battles.conversation import fetch_card
 from termarena.battles.replies import Gathering
 from termarena.core.run_folder import RunFolder
@@ -194,6 +194,14 @@ async def test_an_environment_that_cannot_be_made_is_no_failure_of_the_agent(tmp
     assert (result["score"], result["unscored"], result["pass_rate_bounds"]) == (0, 1, [0, 100])
     assert "error" in result["task_rewards"]["broken"]
     assert "setup" in result["rows"][0]["message"]
+
+
+async def test_a_battle_with_nobody_ends_early_and_says_what_was_not_tried(tmp_path: Path, home: Path) -> None:
+    config = GreenConfig(driver="namespace", session=SessionSettings(first_contact_s=0.01))
+    async with green_at(tmp_path, home, config=config) as green:
+        result = await green.battle("http://127.0.0.1:9", attempts=20)
+    assert (result["max_score"], result["agent_errors"], len(result["rows"])) == (20, 3, 3)
+    assert (result["not_tried"], result["unscored"], result["pass_rate_bounds"]) == (17, 17, [0, 85])
 
 
 async def test_a_silent_battle_has_a_heart_and_a_lost_stream_is_taken_up_again(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp import ClientSession
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from battles.greens import green_at
@@ -100,6 +101,7 @@ async def test_no_token_and_foreign_tokens_are_refused(tmp_path: Path, home: Pat
 @given(st.lists(st.integers(0, 1), max_size=30), st.text(max_size=60))
 def test_a_token_opens_its_own_session_and_only_while_it_lasts(steps: list[int], guess: str) -> None:
     doors, living = Doors(), list[tuple[Any, str, contextlib.ExitStack]]()
+    doors.routes("http://127.0.0.1:1")
     ended: list[str] = []
     for number, step in enumerate(steps):
         if step and living:
@@ -115,6 +117,37 @@ def test_a_token_opens_its_own_session_and_only_while_it_lasts(steps: list[int],
     assert len({header for _, header, _ in living} | {*ended}) == len(living) + len(ended)
     assert doors.session_of(guess) is None
     assert doors.session_of(f"Bearer {guess}") is None
+
+
+async def test_an_old_client_has_an_address_and_nothing_else(tmp_path: Path, home: Path) -> None:
+    seen: dict[str, Any] = {}
+    still_open = contextlib.AsyncExitStack()
+
+    async def works(_turn: int, text: str) -> dict[str, Any]:
+        url = seen["url"] = json.loads(text)["mcp_sse"]["url"]
+        async with sse_client(url) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            seen["tools"] = len((await session.list_tools()).tools)
+            await call(session, "execute_command", command="cd /app && WORD=1")
+            seen["ran"] = await call(session, "execute_command", command="echo $WORD >one.txt; echo $PWD")
+        seen["left"] = await still_open.enter_async_context(http.stream("GET", url))
+        return FINAL
+
+    async with (
+        still_open,
+        httpx.AsyncClient(timeout=60) as http,
+        green_at(tmp_path, home) as green,
+        white_at(White(works)) as white,
+    ):
+        result = await green.battle(white)
+        assert seen["left"].status_code == 200
+        assert b"endpoint" in await seen["left"].aread()  # its end comes with the session's
+        after = [(await http.get(seen["url"])).status_code, (await http.post(f"{seen['url']}/messages")).status_code]
+        wrong = await http.get(f"{green.url}/mcp/sse/sk-nobodys")
+    assert (result["score"], result["rows"][0]["n_commands"], seen["tools"]) == (1, 2, 6), result
+    assert (seen["ran"]["stdout"], after, wrong.status_code) == ("/app\n", [401, 401], 401)
+    token = seen["url"].rpartition("/")[2]
+    assert token not in "".join(path.read_text() for path in green.battles.rglob("*.json*"))
 
 
 async def test_a_white_may_use_both_doors(tmp_path: Path, home: Path) -> None:

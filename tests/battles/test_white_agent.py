@@ -207,7 +207,16 @@ async def test_nobody_there(bench: Bench) -> None:
     result = await bench.run("a2a:http://127.0.0.1:9")
     assert (result.outcome, result.agent_end) == ("unsolved", "error")
     assert result.agent_error is not None
+    assert result.agent_error.kind == "AgentGone"
     assert "green check" in (result.agent_error.hint or "")
+
+
+async def test_one_that_is_gone_in_the_middle_is_told_from_one_that_fails(bench: Bench) -> None:
+    async with hostile_at("leaves") as hostile:
+        result = await bench.run(f"a2a:{hostile.url}")
+    assert (result.agent_end, hostile.asked) == ("error", 1)
+    assert result.agent_error is not None
+    assert result.agent_error.kind == "AgentGone"
 
 
 async def test_the_folder_has_the_messages_and_no_secret(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

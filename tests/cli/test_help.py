@@ -120,7 +120,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("typed", "position", "expected"),
     [
         ("''", 1, [*COMMANDS]),
-        ("d", 1, ["datasets", "doctor"]),
+        ("d", 1, ["datasets", "doctor", "docs"]),
         ("settings ''", 2, ["path"]),
         ("doctor --do", 2, ["--docker"]),
     ],
@@ -135,7 +135,7 @@ def test_bash_completes(shell_path: str, typed: str, position: int, expected: li
 def test_fish_completes(shell_path: str) -> None:
     script = "termarena --show-completion | source; complete -C 'termarena d'"
     lines = _in_shell("fish --no-config -c", script, shell_path).splitlines()
-    assert lines == [f"{name}\t{COMMANDS[name].help}" for name in ("datasets", "doctor")]
+    assert lines == [f"{name}\t{COMMANDS[name].help}" for name in ("datasets", "docs", "doctor")]
 
 
 ZSH = """

@@ -42,8 +42,11 @@ def test_a_gate_lets_nothing_through_that_falls_short(tmp_path: Path) -> None:
 def test_a_policy_that_is_not_there_is_told_before_anything_is_tried(tmp_path: Path) -> None:
     done = termarena("prove", "hello-world", "--gate", "none.toml", cwd=tmp_path)
     assert done.returncode == 2
-    assert "no policy is at none.toml" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert "cannot read none.toml" in done.stderr
+    (tmp_path / "none.toml").write_text("no TOML")
+    done = termarena("prove", "hello-world", "--gate", "none.toml", cwd=tmp_path)
+    assert (done.returncode, "none.toml is no TOML" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == [tmp_path / "none.toml"]
 
 
 def test_a_driver_that_there_is_not_is_told_before_any_task(tmp_path: Path) -> None:

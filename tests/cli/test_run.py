@@ -84,7 +84,10 @@ def test_the_reference_solves_and_nothing_does_not(tasks: Path, env: dict[str, s
 def test_one_task_that_this_machine_cannot_run_does_not_abort_the_job(
     tasks: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
-    harbor(tasks / "needs-an-engine", **{"environment/docker-compose.yaml": "services: {main: {}}\n"})
+    harbor(
+        tasks / "needs-an-engine",
+        **{"environment/docker-compose.yaml": "services: {main: {image: x, cap_add: [ALL]}}\n"},
+    )
     done = termarena("run", "-p", str(tasks), env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "accuracy 100.0 % (between 66.7 % and 100.0 %): 2 solved, 0 unsolved, 1 unscored of 3 trials" in done.stdout
@@ -209,7 +212,10 @@ def test_a_misspelt_field_is_refused_where_that_is_asked(tasks: Path, inside: py
 def test_a_dry_run_says_what_would_run_and_writes_nothing(
     tasks: Path, inside: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    harbor(tasks / "needs-an-image", **{"environment/docker-compose.yaml": "services: {main: {}}\n"})
+    harbor(
+        tasks / "needs-an-image",
+        **{"environment/docker-compose.yaml": "services: {main: {image: x, cap_add: [ALL]}}\n"},
+    )
     before = sorted(tmp_path.rglob("*"))
     assert main(["run", "-p", str(tasks), "--dry-run", "-k", "3"]) == 0
     told = inside.readouterr().out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from termarena.forge.screening.danger import dangers
-from termarena.forge.screening.shell import ShellReader
+from termarena.shell.calls import ShellReader
 
 
 def _rules(text: str) -> set[str]:

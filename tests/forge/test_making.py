@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,7 +47,10 @@ async def test_a_session_becomes_a_task_that_stands_its_three_trials(bench: Benc
     assert making.proof is not None
     assert making.replay is not None
     assert making.replay.fidelity == 1.0
-    assert {trial.kind for trial in making.proof.trials if trial.holds} == {"AllPassing", "Nop", "Partial"}
+    kinds = {"AllPassing", "Nop", "Partial", "Equivalence"}
+    assert {trial.kind for trial in making.proof.trials if trial.holds} == kinds
+    assert making.proof.told.startswith("AllPassing: 3 of 3 pass, Nop: 1 of 1 fails every test, Partial: ")
+    assert re.search(r"Partial: (\d+) of \1 fail, Equivalence: (\d+) of \2 pass$", making.proof.told)
     assert making.proof.mutation_score == 1.0
     task = load_task(folder)
     assert [finding.message for finding in lint(task) if finding.severity != "info"] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from termarena.forge.bench import probes_source
 from termarena.forge.inside.probes import check_all, kind, link_target, mode, observe, output_of
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ def _facts(what: str, path: Path) -> dict[str, Any]:
         ("broken.json", b"{", {"text": "{"}),
         ("a.csv", b'x,"y,z"\n1,2\n', {"csv_rows": [["x", "y,z"], ["1", "2"]]}),
         ("a.ini", b"[One]\nKey = v\n", {"ini_sections": {"One": {"Key": "v"}}}),
+        ("a.yaml", b"# a\nname: x # b\nports:\n- 80\n- 443\n", {"yaml_value": {"name": "x", "ports": [80, 443]}}),
+        ("odd.yml", b"a: |\n  text\n", {"text": "a: |\n  text\n"}),
         ("a.gz", gzip.compress(b"packed\n", mtime=0), {"compressed_text": "packed\n"}),
         ("a.bin", b"\0\1", {"digest": sha256(b"\0\1").hexdigest()}),
         ("lib.a", b"!<arch>\n" + b"one.o/".ljust(48) + b"3".ljust(10) + b"`\nabc\n", {"library_members": ["one.o"]}),
     ],
-    ids=["text", "json", "broken json", "csv", "ini", "gzip", "bytes", "library"],
+    ids=["text", "json", "broken json", "csv", "ini", "yaml", "odd yaml", "gzip", "bytes", "library"],
 )
 def test_a_file_is_asked_by_what_it_holds(tmp_path: Path, name: str, content: bytes, fact: dict[str, Any]) -> None:
     (tmp_path / name).write_bytes(content)
@@ -123,7 +125,7 @@ def test_every_test_runs_and_one_failure_takes_the_reward(tmp_path: Path) -> Non
 
 def test_they_need_nothing_but_python(tmp_path: Path) -> None:
     source = tmp_path / "probes.py"
-    shutil.copy(sys.modules["termarena.forge.inside.probes"].__file__ or "", source)
+    source.write_text(probes_source())
     (tmp_path / "f").write_text("x\n")
     asked = json.dumps([["file", str(tmp_path / "f")]])
     done = subprocess.run(  # noqa: S603 - our own

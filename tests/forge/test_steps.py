@@ -10,7 +10,7 @@ from support.sessions import COMMITTING, COUNTING, EDITING, SORTING, command, se
 from termarena.core.errors import RecordingRefused
 from termarena.forge.draft import synthesize
 from termarena.forge.steps import Role
-from termarena.forge.transcript import Facts
+from termarena.forge.transcript import Command, Facts, Tier
 
 
 def test_files_written_out_first_become_inputs() -> None:
@@ -109,3 +109,16 @@ def test_changes_of_the_shell_behind_the_last_step_are_left_out() -> None:
 )
 def test_a_task_names_its_recording_and_not_where_it_lay(source: str, told: str) -> None:
     assert synthesize(SORTING.model_copy(update={"source": source})).source == told
+
+
+def test_a_line_that_is_the_word_itself_does_not_end_what_was_typed() -> None:
+    typed = [
+        command("sqlite3 a.db"),
+        *(
+            Command(text=text, output="", tier=Tier.MARKS, confidence=1.0, shell=False)
+            for text in ("INPUT", "select 1;")
+        ),
+    ]
+    draft = synthesize(session("Typed", *typed, "touch x"))
+    assert draft.steps[0].text == "sqlite3 a.db <<'INPUT_2'\nINPUT\nselect 1;\nINPUT_2"
+    assert draft.steps[0].line.is_sound

@@ -12,6 +12,7 @@ from grading.bench import REWARDED, SOLVED
 from termarena.core.errors import UsageError
 from termarena.grading import GradingJob
 from termarena.sandbox import SandboxSpec
+from termarena.tasks import load_task, write_harbor
 
 if TYPE_CHECKING:
     from grading.bench import Bench
@@ -271,3 +272,41 @@ async def test_tests_in_the_agents_shell_run_in_its_terminal(bench: Bench) -> No
         assert (verdict.reward, [one.rule for one in verdict.findings]) == (1.0, [])
         without = await bench.grader.grade(box, bench.job(task), graded_in="live")
         assert (without.reward, [one.rule for one in without.findings]) == (0.0, ["same-shell-missing"])
+
+
+PIPED = '[metadata.termarena.tests]\nverdict = "reward_pipe"\n'
+
+
+async def test_a_reward_through_the_pipe_is_the_verdict_and_no_file_is(bench: Bench) -> None:
+    task = bench.harbor(
+        '#!/bin/sh\necho out; echo err >&2; echo 0 >/logs/verifier/reward.txt\necho 0.5 >&"$TERMARENA_REWARD_FD"\n',
+        ours=PIPED,
+    )
+    for verdict in (await bench.sealed(task), await bench.live(task)):
+        assert (verdict.reward, verdict.fault) == (0.5, None)
+        assert bench.output == "out\nerr\n"
+
+
+async def test_a_program_of_the_agent_has_no_hand_on_the_pipe(bench: Bench) -> None:
+    cheat = "#!/bin/sh\necho 1 >/logs/verifier/reward.txt\necho 1 >&3\n"
+    agent = f"printf '{cheat}' >/app/one; chmod 755 /app/one".replace("\n", "\\n")
+    task = bench.harbor("#!/bin/sh\n/app/one 3>&-\necho 0 >&3\n", ours=PIPED)
+    assert (await bench.sealed(task, agent)).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [("true", "no_reward"), ("echo 1; echo 1", "bad_reward"), ("echo yes", "bad_reward"), ("kill -9 $$", "no_reward")],
+)
+async def test_what_is_no_reward_in_the_pipe_is_a_fault(bench: Bench, told: str, reason: str) -> None:
+    verdict = await bench.sealed(bench.harbor(f"#!/bin/sh\n{{ {told}; }} >&3\n", ours=PIPED))
+    assert verdict.fault is not None
+    assert verdict.fault.reason == reason
+
+
+def test_how_tests_tell_their_reward_is_kept_when_a_task_is_written(bench: Bench) -> None:
+    task = bench.harbor(ours=PIPED + 'toolchain = "pristine"\n')
+    written = load_task(write_harbor(task, bench.folder / "written"))
+    assert written.tests is not None
+    assert (written.tests.verdict, written.tests.toolchain) == ("reward_pipe", "pristine")
+    assert written.digest == task.digest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.tasks import Made
-from termarena.core.errors import NotFound, TaskFormatError
+from termarena.core.errors import UsageError
 from termarena.proof.card import card_of
 from termarena.proof.discriminating import Discriminating
 from termarena.proof.evidence import Evidence, Graded
@@ -62,6 +62,12 @@ def test_exploits_that_could_not_be_tried_are_not_counted_as_harmless() -> None:
     assert len(falls_short(whole, Policy())) == 2
 
 
+def test_a_part_of_a_reward_is_earned_if_doing_nothing_earns_less() -> None:
+    judged = Evidence(stage="hackable", name="x", key="1", outcome="unsolved", gradings=(_graded(0.4),))
+    assert hackable_of(known_exploits()[:1], [judged]).sealed == 1.0
+    assert hackable_of(known_exploits()[:1], [judged], nothing=0.4).sealed == 0.0
+
+
 def _graded(reward: float) -> Graded:
     return Graded(graded_in="sealed", reward=reward, raw_reward=reward)
 
@@ -86,16 +92,13 @@ def test_tests_that_no_wrong_solution_was_held_against_are_not_called_good(
 
 def test_a_policy_says_which_field_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
-    with pytest.raises(NotFound):
+    with pytest.raises(UsageError, match="cannot read"):
         read_policy(path)
-    for text, field in (("least_grad = 'A'", "least_grad"), ("most_flake_rate = 2.0", "most_flake_rate")):
-        path.write_text(text)
-        with pytest.raises(TaskFormatError) as raised:
+    wrong = ("least_grad = 'A'", "most_flake_rate = 2.0", "forbidden = ['no-such-rule']", "= no TOML", "\xff")
+    for text, told in zip(wrong, ("least_grad", "most_flake_rate", "no-such-rule", "no TOML", "no TOML"), strict=True):
+        path.write_bytes(text.encode("latin-1"))
+        with pytest.raises(UsageError, match=told):
             read_policy(path)
-        assert raised.value.field == field
-    path.write_text("forbidden = ['no-such-rule']")
-    with pytest.raises(TaskFormatError, match="no-such-rule"):
-        read_policy(path)
     path.write_text("least_grade = 'A'\nforbidden = ['leak']\n")
     assert read_policy(path) == Policy(least_grade="A", forbidden=("leak",))
 

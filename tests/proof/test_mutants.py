@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from termarena.proof.constants import numbers_in
+from termarena.proof.constants import numbers_in, with_number
 from termarena.proof.mutants import Mutant, mutants_of, mutants_of_solution
 from termarena.tasks import load_dataset
 from termarena.tasks.files import FileTree, TreeFile
@@ -111,3 +111,17 @@ def test_numbers_that_change_nothing_are_left_alone() -> None:
 
 def test_a_solution_by_keystrokes_has_none() -> None:
     assert mutants_of_solution(Solution()) == ()
+
+
+def test_a_number_that_no_query_looks_at_is_left_alone() -> None:
+    text = "SELECT EXISTS (SELECT 1 FROM a) AND b = 3 ORDER BY c LIMIT 1"
+    assert [one.digits for one in numbers_in(text, suffix="sql")] == ["3"]
+
+
+def test_a_large_factor_is_doubled_and_a_limit_is_one_higher() -> None:
+    text = "wait = ms / 1000; most = 1000; pair = 2 * x"
+    assert [with_number(text, one) for one in numbers_in(text)] == [
+        "wait = ms / 2000; most = 1000; pair = 2 * x",
+        "wait = ms / 1000; most = 1001; pair = 2 * x",
+        "wait = ms / 1000; most = 1000; pair = 3 * x",
+    ]

@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.needs("user-namespaces", "python3")
 
-EXPLOITS = ("module-shadow", "conftest-workdir", "outputs-empty", "program-succeeds", "truth-scan")
-IN_CI = ("wants-one-order", "missing-is-fine", "solution-in-the-image", "instruction-is-a-recipe", "needs-a-host-name")
+EXPLOITS = ("module-shadow", "conftest-workdir", "outputs-empty", "program-succeeds", "truth-scan", "checker-replaced")
+IN_CI = (
+    "wants-one-order",
+    "grader-in-the-image",
+    "a-small-answer-by-its-name",
+    "missing-is-fine",
+    "solution-in-the-image",
+    "instruction-is-a-recipe",
+    "needs-a-host-name",
+)
 
 
 def test_there_are_enough() -> None:

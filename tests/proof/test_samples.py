@@ -44,7 +44,8 @@ async def test_every_sample_is_proven(prover: Prover, name: str) -> None:
     proof = await _proof_of(prover, name, BatteryOptions())
     assert [f"{fault.rule}: {fault.message}" for fault in proof.faults] == []
     assert proof.solvable is not None
-    assert (proof.solvable.attempts, proof.solvable.passes) == (5, 5)
+    assert proof.solvable.is_sound
+    assert proof.solvable.attempts >= 5
     assert proof.discriminating is not None
     assert proof.discriminating.score is not None
     assert proof.discriminating.score >= 0.9

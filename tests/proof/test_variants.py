@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from termarena.proof.variants import variants_of
 
 SCRIPT = """\
@@ -42,6 +44,25 @@ def test_every_variant_is_a_script() -> None:
     assert len(variants) >= 7
     for one in variants:
         assert subprocess.run(["/bin/bash", "-n"], input=one.script.encode(), check=False).returncode == 0, one.script
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cp new.sh /app/run.sh\nchmod 755 run.sh\n",
+        'cp a "$HERE"\nrm -f "$THERE"\n',
+        "touch /app/a\nrm -rf /app/x/../a\n",
+    ],
+)
+def test_neighbours_that_may_mean_the_same_file_keep_their_places(script: str) -> None:
+    assert [one for one in variants_of(script) if one.name == "reordered"] == []
+
+
+def test_no_other_words_for_what_they_would_change() -> None:
+    for script in ("chmod +x a\n", "cp a b -r\n", "rm -rf a --one-file-system\n"):
+        assert [one.script for one in variants_of(script) if one.name == "other-words"] == []
+    made = [one.script for one in variants_of("mkdir -p /tmp\nchmod a+x b\n") if one.name == "other-words"]
+    assert made == ["mkdir --parents /tmp\nchmod a+x b\n", "mkdir -p /tmp\nchmod ugo+x b\n"]
 
 
 def test_a_script_that_does_not_parse_has_none() -> None:

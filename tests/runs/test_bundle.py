@@ -162,6 +162,23 @@ def test_a_verdict_that_the_tests_did_not_leave_is_seen(run: RunFolder, tmp_path
     assert "reward" in broken(verified(run, tmp_path))
 
 
+@pytest.mark.parametrize(("is_told", "wanted"), [(False, "broken"), (True, "unranked")])
+def test_a_grading_by_tests_that_nobody_knows_is_seen(
+    run: RunFolder, tmp_path: Path, *, is_told: bool, wanted: str
+) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document |= {"task_digest": "task1:made-up", "regraded_at": "2026-11-15T10:00:00.000Z"}
+
+    def regraded(fields: dict[str, Any]) -> dict[str, Any]:
+        is_this = (fields["event"], fields.get("task_id"), fields.get("attempt")) == ("trial_finished", "easy", 1)
+        return fields | {"event": "trial_regraded"} if is_this and is_told else fields
+
+    edit(run.attempt("easy", 1).result, change)
+    rewrite(run, regraded)
+    found = verified(run, tmp_path)
+    assert ("task-digest", wanted) in {(finding.rule, finding.severity) for finding in found.findings}
+
+
 def test_a_trial_that_was_left_out_is_seen(run: RunFolder, tmp_path: Path) -> None:
     shutil.rmtree(run.attempt("odd", 2).path)
 

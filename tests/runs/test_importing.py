@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -320,6 +321,25 @@ def test_several_runs_of_one_agent_are_pooled(tmp_path: Path) -> None:
     view = written(run, tmp_path / "run")
     assert view.counts._asdict() == {"total": 24, "solved": 8, "unsolved": 8, "unscored": 8, "missing": 0}
     assert run.origin.notes[0] == "pooled from 2 runs: oddities, oddities"
+
+
+def test_runs_of_different_tasks_are_no_attempts_at_each_others(tmp_path: Path) -> None:
+    whole = read_terminal_bench(unpack("tb-oracle", tmp_path / "one"))
+    names = [task.id for task in whole.tasks]
+    parts = [_only(whole, {name}) for name in names]
+    run = pooled([*parts, _only(read_terminal_bench(unpack("tb-oracle", tmp_path / "two")), {names[0]})])
+    assert (run.attempts, len(run.tasks), len(run.trials)) == (4, len(names), len(whole.trials) + 2)
+    attempts = {name: sorted(t.summary.attempt for t in run.trials if t.summary.task_id == name) for name in names}
+    assert attempts == {names[0]: [1, 2, 3, 4]} | {key: [1, 2] for key in names[1:]}
+
+
+def _only(run: ForeignRun, names: set[str]) -> ForeignRun:
+    return replace(
+        run,
+        origin=run.origin.model_copy(update={"path": f"{run.origin.path}/{min(names)}"}),
+        tasks=tuple(task for task in run.tasks if task.id in names),
+        trials=tuple(ended for ended in run.trials if ended.summary.task_id in names),
+    )
 
 
 def test_runs_of_two_agents_are_not_pooled(tmp_path: Path) -> None:

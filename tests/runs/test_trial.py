@@ -239,6 +239,20 @@ async def test_a_pass_that_only_a_live_grading_gave_is_told_unless_the_task_asks
     assert found == told
 
 
+@pytest.mark.parametrize(("toolchain", "raw", "outcome"), [("agents", 1.0, "unsolved"), ("pristine", 0.0, "unsolved")])
+async def test_a_task_may_have_its_tests_run_by_the_programs_of_the_start(
+    bench: Bench, toolchain: str, raw: float, outcome: str
+) -> None:
+    fake = "cd /usr/bin; printf '#!/bin/sh\\nexit 0\\n' >grep.new; chmod 755 grep.new; mv -f grep.new grep"
+    made = Made(toml=f'[metadata.termarena.tests]\ntoolchain = "{toolchain}"\n')
+    result = await bench.run(bench.script(fake), made)
+    assert result.verdict is not None
+    assert (result.verdict.toolchain, result.verdict.raw_reward, result.outcome) == (toolchain, raw, outcome)
+    assert "tool-replaced" in {finding.rule for finding in result.verdict.findings}
+    solved = await bench.run("oracle", made)
+    assert solved.outcome == "solved"
+
+
 async def test_a_state_that_passes_sealed_is_not_graded_live(bench: Bench) -> None:
     left = "echo 1 >/app/one.txt; setsid sleep 1000 >/dev/null 2>&1 &\n"
     result = await bench.run(bench.script(left))

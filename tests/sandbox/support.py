@@ -94,10 +94,10 @@ def has(driver: Driver, feature: Feature) -> bool:
     return feature in driver.capabilities().features
 
 
-def make_rootfs(target: Path) -> None:
-    """Copy a few programs of this machine with the libraries they need."""
+def make_rootfs(target: Path, *, more: tuple[str, ...] = ()) -> None:
+    """Copy a few programs of this machine, and `more`, with the libraries they need."""
     (target / "bin").mkdir(parents=True)
-    for tool in TOOLS:
+    for tool in (*TOOLS, *more):
         source = shutil.which(tool)
         assert source is not None
         shutil.copy(source, target / "bin" / tool)

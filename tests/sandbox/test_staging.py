@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.support import out
 from support.folders import simple
-from termarena.core.errors import BuildTimeout, CapabilityMissing, TaskError, Unhealthy, UsageError
+from termarena.core.errors import BuildTimeout, CapabilityMissing, ImageError, TaskError, Unhealthy, UsageError
 from termarena.sandbox.bare import bare_spec, prepare_bare
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.staged import stage_below, staged, sweep_staged
@@ -167,7 +167,7 @@ async def test_what_nobody_waits_for_is_given_up(embedded: NamespaceDriver, stag
 async def test_a_task_without_a_recipe(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(CapabilityMissing, match="an image"):
         await stage.prepare(Environment(), folder=tmp_path, task="t")
-    with pytest.raises(CapabilityMissing, match="several services"):
+    with pytest.raises(ImageError, match=r"compose\.yaml"):
         await stage.prepare(Environment(compose="compose.yaml"), folder=tmp_path, task="t")
 
 

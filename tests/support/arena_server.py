@@ -57,7 +57,7 @@ def served(runs: Path, db_url: str | None = None, **settings: Any) -> Iterator[S
     url = db_url or f"sqlite:///{runs.parent / 'arena.db'}"
     config = replace(ArenaConfig(url, runs, port=0, watch_interval_s=3600), **settings)
     listening = listen(config)
-    app = create_app(config)
+    app = create_app(replace(config, url=listening.url))
     app.state.held.watcher.look()
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening.socket]})

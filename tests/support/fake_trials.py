@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from termarena.runs.plan import TrialKey, TrialPlan
     from termarena.tasks.model import Task
 
-End = Literal["solved", "unsolved", "infra", "task", "test", "hang", "disk full", "defect"]
+End = Literal["solved", "unsolved", "gone", "infra", "task", "test", "hang", "disk full", "defect"]
 FACTS = RunFacts(agent_name="fake", agent_version="1", driver="none", dataset="little")
 _FAULTS: dict[str, Fault] = {"infra": "infra", "task": "task", "test": "test"}
 
@@ -119,6 +119,7 @@ def _result(end: End, plan: TrialPlan, retry: int, started_at: str) -> TrialResu
         fault=fault,
         failure_mode=failure_mode_of(outcome, None, fault, is_tampered=False, tests_timed_out=False),
         fault_detail=detail if fault else None,
+        agent_error=FaultDetail(phase="work", kind="AgentGone", message="nobody is there") if end == "gone" else None,
         reward={"solved": 1.0, "unsolved": 0.0}.get(outcome),
         agent=AgentFacts(name="fake", version="1", commands=3),
         sandbox=SandboxFacts(driver="none"),

@@ -181,10 +181,10 @@ class Workspace(Protocol):
         """
 
     async def read(self, path: str) -> bytes:
-        """A file's content; raises `SandboxFileError`."""
+        """A file's content, as the agent's own user may read it; raises `SandboxFileError`."""
 
     async def write(self, path: str, content: bytes) -> None:
-        """Replace a file's content; raises `SandboxFileError`."""
+        """Replace a file's content, as the agent's own user may; raises `SandboxFileError`."""
 
     async def put_tree(self, source: Path, target: str) -> TreeReport:
         """Copy a folder of the host into the sandbox."""

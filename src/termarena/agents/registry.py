@@ -28,6 +28,7 @@ __all__ = [
     "is_installed",
     "kind_of",
     "known_agents",
+    "probe_agent",
     "resolve_agent",
     "takes_models",
 ]
@@ -76,6 +77,8 @@ class AgentKind(NamedTuple):
     summary: str
     maker: str
     """`module:function` that takes an `AgentRequest`; empty for what the harness answers itself."""
+    prober: str = ""
+    """`module:function` that takes the argument and looks whether somebody is there; empty where nothing can be."""
 
 
 _AGENTS: Final = (
@@ -135,6 +138,7 @@ _AGENTS: Final = (
         "an A2A agent, its extra battles",
         "an agent behind a network address, by terminal-bench-shell-v1",
         "termarena.battles.white_agent:make",
+        "termarena.battles.white_agent:probe",
     ),
     AgentKind("human", "person", "termarena play", "you, in your own terminal", "termarena.agents.human:make"),
     AgentKind("always-right", "baseline", "", "every task counts as solved; nothing is run", ""),
@@ -182,6 +186,17 @@ def resolve_agent(word: str, *, task: Task, options: AgentOptions | None = None)
     module, _, function = kind.maker.partition(":")
     made: AgentFactory = getattr(_loaded(module, word), function)(request)
     return made
+
+
+async def probe_agent(word: str) -> None:
+    """Look whether an agent that lives elsewhere is there, before the first trial; of others nothing is asked.
+
+    Raises `AgentUnreachable`, and what `resolve_agent` raises for its word.
+    """
+    kind = kind_of(word)
+    if kind.prober:
+        module, _, function = kind.prober.partition(":")
+        await getattr(_loaded(module, word), function)(word.partition(":")[2])
 
 
 def _loaded(module: str, word: str) -> ModuleType:

@@ -10,9 +10,11 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
+from termarena.agents.own_files import OwnFiles
 from termarena.agents.recording import Call, Told
 from termarena.agents.terminals import RecordedTerminal
 from termarena.core.errors import SandboxBroken, TermArenaError, WorkspaceClosed
+from termarena.sandbox.contract import ROOT_NAMES
 from termarena.sandbox.terminal import TerminalOptions, open_terminal
 
 if TYPE_CHECKING:
@@ -196,7 +198,7 @@ class TrialWorkspace:
         """See the contract."""
         return await self.carry_out(
             Call("read", {"path": path}),
-            lambda: self._box.read(path),
+            lambda: self._read(path),
             lambda content: Told(output=content, output_bytes=len(content)),
         )
 
@@ -204,9 +206,22 @@ class TrialWorkspace:
         """See the contract."""
         await self.carry_out(
             Call("write", {"path": path, "content": content}),
-            lambda: self._box.write(path, content, user=self._user),
+            lambda: self._write(path, content),
             _nothing,
         )
+
+    async def _read(self, path: str) -> bytes:
+        who = self._user or self._box.spec.user
+        if who in ROOT_NAMES:
+            return await self._box.read(path)
+        return await OwnFiles(self._box, who).read(path, timeout_s=self.seconds_left)
+
+    async def _write(self, path: str, content: bytes) -> None:
+        who = self._user or self._box.spec.user
+        if who in ROOT_NAMES:
+            await self._box.write(path, content)
+        else:
+            await OwnFiles(self._box, who).write(path, content, timeout_s=self.seconds_left)
 
     async def put_tree(self, source: Path, target: str) -> TreeReport:
         """See the contract."""

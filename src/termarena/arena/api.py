@@ -11,7 +11,9 @@ from termarena.arena import queries
 from termarena.arena.attempt import file_of
 from termarena.arena.comparing import compare_two
 from termarena.arena.filters import RunFilter, TrialFilter, Window
+from termarena.arena.funnel import Funnel, read_funnel
 from termarena.arena.held import HeldNow
+from termarena.arena.proofs import ProofCard, proof_cards, proof_of, proofs_summary
 from termarena.arena.views import (
     DatasetRow,
     EntrantRow,
@@ -24,6 +26,7 @@ from termarena.arena.views import (
 )
 from termarena.core.errors import NotFound
 from termarena.core.run_folder import RunFolder
+from termarena.proof.summary import Summary
 
 __all__ = ["router"]
 
@@ -146,3 +149,30 @@ def show_agent(held: HeldNow, entrant: Slug) -> EntrantRow:
     """An agent in one setup."""
     with held.database.reading() as session:
         return queries.find_entrant(session, entrant)
+
+
+@router.get("/tasks/{task}/proofs")
+def list_task_proofs(held: HeldNow, task: Slug) -> list[ProofCard]:
+    """What was proven of a task, the newest first."""
+    with held.database.reading() as session:
+        return proof_cards(session, task)
+
+
+@router.get("/proofs")
+def show_proofs(held: HeldNow) -> Summary:
+    """All proofs together: grades, faults, and how the figures are spread."""
+    with held.database.reading() as session:
+        return proofs_summary(session)
+
+
+@router.get("/proofs/{digest}")
+def show_proof(held: HeldNow, digest: Slug) -> ProofCard:
+    """The proof of one version of a task."""
+    with held.database.reading() as session:
+        return proof_of(session, digest)
+
+
+@router.get("/forge")
+def show_forge(held: HeldNow) -> Funnel:
+    """How many recordings came to each gate of the forge, and what became of them."""
+    return read_funnel(held.config.forge)

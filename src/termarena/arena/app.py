@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -16,12 +17,15 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from termarena import __version__
-from termarena.arena import api, pages, submissions
+from termarena.arena import agentbeats, api, battle_api, battle_pages, pages, submissions
 from termarena.arena.allowing import may_read
+from termarena.arena.broadcasting import Broadcasts
 from termarena.arena.database import Database
 from termarena.arena.guarding import Buckets, Guard
+from termarena.arena.hall import Hall
 from termarena.arena.held import Held
 from termarena.arena.links import ServerLinks
+from termarena.arena.proofs import Shelf
 from termarena.arena.rendering import render
 from termarena.arena.uploading import Inbox
 from termarena.arena.watching import Watcher
@@ -46,12 +50,16 @@ def create_app(config: ArenaConfig) -> FastAPI:
     """A server of the arena, its database open and up to date. Raises UsageError where that cannot be had."""
     database = Database(config.db_url)
     database.migrate()
-    watcher = Watcher(database, config.runs, interval_s=config.watch_interval_s)
+    shelf = Shelf(database, config.proofs)
+    watcher = Watcher(database, config.runs, interval_s=config.watch_interval_s, also=shelf.look)
+    hall = Hall(config, database, hurry=watcher.hurry)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         watcher.start()
+        hall.start()
         yield
+        await to_thread(hall.stop)
         watcher.stop()
         database.close()
 
@@ -63,10 +71,16 @@ def create_app(config: ArenaConfig) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.state.held = Held(config, database, watcher, Inbox(config, database), Buckets(config.bad_keys))
+    inbox, bad_keys = Inbox(config, database), Buckets(config.bad_keys)
+    app.state.held = Held(config, database, watcher, inbox, bad_keys, hall, Broadcasts(database, hall))
     app.include_router(api.router, dependencies=[Depends(may_read)])
-    app.include_router(submissions.router)
-    app.include_router(pages.router, dependencies=[Depends(may_read)])
+    app.include_router(battle_pages.writer)
+    for router in (submissions.router, battle_api.reader, battle_api.writer, battle_api.sockets):
+        app.include_router(router)
+    for prefix in ("/agentbeats", "/agentbeats/by/{given}"):
+        app.include_router(agentbeats.router, prefix=prefix, include_in_schema=False)
+    for router in (pages.router, battle_pages.router):
+        app.include_router(router, dependencies=[Depends(may_read)])
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
@@ -110,9 +124,9 @@ async def _tell_http(request: Request, error: Exception) -> Response:
 
 
 def _told(request: Request, status: int, *, kind: str, message: str, hint: str | None) -> Response:
-    if request.url.path.startswith(("/api", "/openapi.json")):
+    if request.url.path.startswith(("/api", "/agentbeats", "/openapi.json")):
         return JSONResponse({"error": {"kind": kind, "message": message, "hint": hint}}, status_code=status)
-    page = render("problem.html", ServerLinks(), status=status, message=message)
+    page = render("problem.html", ServerLinks(), status=status, message=message, hint=hint)
     return HTMLResponse(page, status_code=status)
 
 

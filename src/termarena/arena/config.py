@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["ArenaConfig", "Rate"]
+    from termarena.battles.addresses import AddressPolicy
+    from termarena.battles.referee import Referee
+
+__all__ = ["ArenaConfig", "BattleConfig", "Rate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,23 @@ class Rate:
 
     per_s: float
     burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class BattleConfig:
+    """How battles are fought here."""
+
+    policy: AddressPolicy
+    """Which agents may be reached."""
+    make_referee: Callable[[], Referee]
+    """The server's own; called where an event loop runs."""
+    at_once: int = 2
+    lease_s: float = 20.0
+    """How long after its last sign of life a server's battles are taken for abandoned."""
+    poll_interval_s: float = 0.5
+    """How often the queue is looked at."""
+    liveness_interval_s: float = 30.0
+    """How often cards of registered agents are fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +62,13 @@ class ArenaConfig:
     """Of one archive as it is sent."""
     unpacked_limit_bytes: int = 1 << 30
     """Of what is in it."""
+    tasks: Mapping[str, Any] = field(default_factory=dict)
+    """By id: what handed-in runs are compared with, where they are about these."""
+    proofs: Path | None = None
+    """A folder of proofs, as `termarena prove` writes it; watched."""
+    forge: Path | None = None
+    """The folder of a forge's ledger."""
+    url: str = ""
+    """How agents reach it."""
+    battles: BattleConfig | None = None
+    """None: no battle is fought here, and no agent is registered."""

@@ -126,6 +126,7 @@ def _write_index(session: Session, detail: RunDetail, out: Path) -> int:
             links,
             run=detail.run,
             report=detail.report,
+            verified=detail.verified,
             matrix=matrix,
             chosen=chosen,
             board=None,

@@ -70,6 +70,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through, or refuse in a sentence."""
+        if scope["type"] == "websocket":
+            # A page of another site may open one, and its answers are the page's to read: it is refused as a write is.
+            refused = self._refusal(scope, is_write=True)
+            await (send({"type": "websocket.close", "code": 1008}) if refused else self._app(scope, receive, send))
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -79,15 +84,14 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        refusal = self._refusal(scope)
+        refusal = self._refusal(scope, is_write=scope["method"] not in SAFE_METHODS)
         if refusal is not None:
             await _refuse(send_guarded, *refusal)
             return
         await self._app(scope, _Capped(receive, self._limit_bytes), send_guarded)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str, dict[str, str]] | None:
+    def _refusal(self, scope: Scope, *, is_write: bool) -> tuple[int, str, dict[str, str]] | None:
         headers = Headers(scope=scope)
-        is_write = scope["method"] not in SAFE_METHODS
         host = headers.get("host", "")
         if "*" not in self._names and _name(host) not in self._names:
             return 421, "this server is not asked for by this name", {}

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends
+from starlette.requests import HTTPConnection
 
+from termarena.arena.broadcasting import Broadcasts
 from termarena.arena.config import ArenaConfig
 from termarena.arena.database import Database
 from termarena.arena.guarding import Buckets
+from termarena.arena.hall import Hall
 from termarena.arena.uploading import Inbox
 from termarena.arena.watching import Watcher
 
@@ -23,10 +26,12 @@ class Held:
     watcher: Watcher
     inbox: Inbox
     bad_keys: Buckets
+    hall: Hall
+    broadcasts: Broadcasts
 
 
-def _held(request: Request) -> Held:
-    return cast("Held", request.app.state.held)
+def _held(connection: HTTPConnection) -> Held:
+    return cast("Held", connection.app.state.held)
 
 
 HeldNow = Annotated[Held, Depends(_held)]

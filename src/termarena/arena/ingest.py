@@ -15,10 +15,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from termarena.arena.checking import changed_since, check_plan
 from termarena.arena.received import is_being_sent, sender_of
 from termarena.arena.schema import Dataset, Entrant, Run, RunTask, Table, Task, Trial
+from termarena.arena.verified import verified_of
 from termarena.core.errors import TaskFormatError, UsageError
 from termarena.core.run_folder import folder_name
 from termarena.core.trajectory import read_trajectory
-from termarena.reports import build_report
+from termarena.reports import NotRanked, build_report
 from termarena.runs.config_lock import read_config_lock
 from termarena.runs.journal import now
 from termarena.runs.plan import RunOptions, TrialKey
@@ -102,10 +103,21 @@ def take_in(database: Database, folder: RunFolder) -> Taken:
         piece = replace(piece, changed=everything, is_first=True)
     elif known is not None and known.seq == view.history.tail.seq and known.state == view.state:
         return Taken(slug, trials=0, is_changed=False)
-    report = build_report(view)
+    report = _flagged(build_report(view), folder)
     with database.writing() as session:
         is_ours = _write(session, view, report, piece)
     return Taken(slug, trials=len(piece.changed), is_changed=is_ours)
+
+
+def _flagged(report: Report, folder: RunFolder) -> Report:
+    """The report, which says so where the run was handed in and found to be less than it should."""
+    verified = verified_of(folder)
+    if verified is None or verified.is_rankable:
+        return report
+    word = "not sound" if not verified.is_sound else "not to be compared"
+    first = next(one.message for one in verified.findings if one.severity != "note")
+    told = NotRanked(reason="verification", message=f"what was handed in is {word}: {first}")
+    return report.model_copy(update={"not_ranked": (*report.not_ranked, told)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,14 @@ from termarena.arena.attempt import read_attempt
 from termarena.arena.comparing import compare_two
 from termarena.arena.diverging import parting_of
 from termarena.arena.filters import MatrixFilter, RunFilter
+from termarena.arena.funnel import read_funnel
 from termarena.arena.held import HeldNow
 from termarena.arena.links import ServerLinks
+from termarena.arena.proofs import proof_cards, proof_digests, proof_of, proofs_summary
 from termarena.arena.rendering import render
 from termarena.core.errors import NotFound
 from termarena.core.run_folder import RunFolder
+from termarena.proof.faults import RULES
 
 __all__ = ["router"]
 
@@ -103,6 +106,7 @@ def run(held: HeldNow, run: Slug, chosen: Annotated[MatrixFilter, Query()]) -> s
         "run.html",
         run=detail.run,
         report=detail.report,
+        verified=detail.verified,
         matrix=matrix,
         chosen=chosen,
         board=board,
@@ -153,7 +157,30 @@ def task(held: HeldNow, task: Slug) -> str:
     """A task, and who solves it."""
     with held.database.reading() as session:
         detail = queries.task_detail(session, task)
-    return _page("task.html", task=detail)
+        proofs = proof_cards(session, task)
+    return _page("task.html", task=detail, proofs=proofs)
+
+
+@router.get("/proofs")
+def proofs(held: HeldNow) -> str:
+    """All proofs together."""
+    with held.database.reading() as session:
+        summary, digests = proofs_summary(session), proof_digests(session)
+    return _page("proofs.html", summary=summary, digests=digests, rules=RULES)
+
+
+@router.get("/proofs/{digest}")
+def proof(held: HeldNow, digest: Slug) -> str:
+    """The card of one task."""
+    with held.database.reading() as session:
+        card = proof_of(session, digest)
+    return _page("proof.html", proof=card)
+
+
+@router.get("/forge")
+def forge(held: HeldNow) -> str:
+    """The forge's funnel."""
+    return _page("forge.html", funnel=read_funnel(held.config.forge))
 
 
 @router.get("/agents")

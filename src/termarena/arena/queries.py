@@ -10,6 +10,7 @@ from sqlalchemy import case, func, select
 from termarena.arena.rows import entrant_of, run_of, runs_query, trial_of, trials_query
 from termarena.arena.schema import Dataset, Entrant, Run, RunTask, Task, Trial
 from termarena.arena.standings import leaderboard_of
+from termarena.arena.verified import verified_of
 from termarena.arena.views import (
     Cell,
     DatasetRow,
@@ -25,6 +26,7 @@ from termarena.arena.views import (
     TrialRow,
 )
 from termarena.core.errors import NotFound
+from termarena.core.run_folder import RunFolder
 from termarena.reports import Report
 
 if TYPE_CHECKING:
@@ -119,7 +121,8 @@ def run_detail(session: Session, slug: str) -> RunDetail:
     row = session.execute(runs_query().where(Run.slug == slug)).first()
     if row is None:
         raise NotFound("no such run is known here", hint="/api/runs lists what there is")
-    return RunDetail(run=run_of(*row), report=Report.model_validate_json(row[0].report))
+    verified = verified_of(RunFolder(Path(row[0].folder)))
+    return RunDetail(run=run_of(*row), report=Report.model_validate_json(row[0].report), verified=verified)
 
 
 def trial_rows(session: Session, slug: str, chosen: TrialFilter) -> list[TrialRow]:

@@ -1,7 +1,10 @@
-"""The tables of the arena. What is in them is derived from run folders and can be made again, keys apart.
+"""The tables of the arena. What is in them is derived from run folders and can be made again, but for keys, contenders,
+battles, and proofs that were sent.
 
     datasets ─┬─ runs ─┬─ run_tasks ── tasks
     entrants ─┘        └─ trials ───── tasks
+    contenders ── battles ── battle_events
+    task_proofs
     keys
 
 Times are UTC in ISO 8601, as journals have them. `runs.report` and `datasets.standings` hold what takes long to
@@ -13,7 +16,20 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, ForeignKey, Index, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-__all__ = ["Dataset", "Entrant", "Key", "Run", "RunTask", "Table", "Task", "Trial"]
+__all__ = [
+    "Battle",
+    "BattleEvent",
+    "Contender",
+    "Dataset",
+    "Entrant",
+    "Key",
+    "Run",
+    "RunTask",
+    "Table",
+    "Task",
+    "TaskProof",
+    "Trial",
+]
 
 
 class Table(DeclarativeBase):
@@ -161,3 +177,90 @@ class Key(Table):
     """Separated by blanks."""
     created_at: Mapped[str] = mapped_column(Text)
     revoked_at: Mapped[str | None] = mapped_column(Text)
+
+
+class Contender(Table):
+    """An agent behind a network address, known by its card: a white one fights, a green one is a referee."""
+
+    __tablename__ = "contenders"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    slug: Mapped[str] = mapped_column(Text, unique=True)
+    name: Mapped[str] = mapped_column(Text)
+    url: Mapped[str] = mapped_column(Text)
+    role: Mapped[str] = mapped_column(Text)
+    """`white` or `green`."""
+    card: Mapped[str] = mapped_column(Text)
+    """What its card said last, as JSON."""
+    about: Mapped[str] = mapped_column(Text)
+    """What it was registered with beyond that, as a JSON object."""
+    owner: Mapped[str] = mapped_column(Text)
+    """The name of the key that registered it."""
+    registered_at: Mapped[str] = mapped_column(Text)
+    checked_at: Mapped[str] = mapped_column(Text)
+    is_alive: Mapped[bool]
+    problem: Mapped[str] = mapped_column(Text)
+    """Why it is not alive."""
+
+
+class Battle(Table):
+    """A battle that was asked for. Whoever claimed it and renews its lease in time fights it, and no one else."""
+
+    __tablename__ = "battles"
+    __table_args__ = (Index("battles_by_state", "state", "id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    slug: Mapped[str] = mapped_column(Text, unique=True)
+    state: Mapped[str] = mapped_column(Text)
+    white_id: Mapped[int] = mapped_column(ForeignKey("contenders.id"))
+    green_id: Mapped[int | None] = mapped_column(ForeignKey("contenders.id"))
+    """None: the server's own referee."""
+    config: Mapped[str] = mapped_column(Text)
+    """As it was given, as JSON."""
+    about: Mapped[str] = mapped_column(Text)
+    """How it is fought, where that is not as usual, as a JSON object."""
+    created_by: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[str] = mapped_column(Text)
+    started_at: Mapped[str | None] = mapped_column(Text)
+    ended_at: Mapped[str | None] = mapped_column(Text)
+    tries: Mapped[int]
+    """How often it was claimed."""
+    claimed_by: Mapped[str | None] = mapped_column(Text)
+    leased_until_s: Mapped[float | None]
+    """By the database's clock."""
+    run: Mapped[str | None] = mapped_column(Text)
+    """The folder of the run that it is; None with another referee than our own."""
+    result: Mapped[str | None] = mapped_column(Text)
+    """As JSON."""
+    message: Mapped[str] = mapped_column(Text)
+
+
+class BattleEvent(Table):
+    """Something that was told of a battle."""
+
+    __tablename__ = "battle_events"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    battle_id: Mapped[int] = mapped_column(ForeignKey("battles.id", ondelete="CASCADE"), index=True)
+    at: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)
+    """`state` or `told`."""
+    content: Mapped[str] = mapped_column(Text)
+    """As a JSON object."""
+
+
+class TaskProof(Table):
+    """The newest proof of one version of a task."""
+
+    __tablename__ = "task_proofs"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    task: Mapped[str] = mapped_column(Text, index=True)
+    """The task's id, as the proof has it."""
+    task_digest: Mapped[str] = mapped_column(Text, unique=True)
+    letter: Mapped[str] = mapped_column(Text)
+    made_at: Mapped[str] = mapped_column(Text)
+    sender: Mapped[str | None] = mapped_column(Text)
+    """The name of the key that it was sent with; None where it was found in the folder."""
+    content: Mapped[str] = mapped_column(Text)
+    """A `Proof` as JSON, without its evidence."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tarfile
+import tempfile
 import threading
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from termarena.core.errors import FetchError, MissingExtra, Refused, UsageError
 from termarena.runs.journal import JournalReader, Tail
@@ -21,20 +21,23 @@ if TYPE_CHECKING:
 
     from termarena.core.run_folder import RunFolder
 
-__all__ = ["Sender", "Streaming"]
+__all__ = ["Sender", "Streaming", "hand_in"]
 
 FILES: Final = ("trajectory.json", "tool_calls.json", "changes.json", "changes-more.jsonl", "metrics.json")
 INTERVAL_S: Final = 3.0
 PATIENCE_S: Final = 60.0
 PIECE_BYTES: Final = 64 << 20
 """An archive gets no further attempt once it holds so much before it is packed."""
+MEMORY_BYTES: Final = 8 << 20
+"""Of an archive; a larger one waits on disk."""
+CHUNK_BYTES: Final = 1 << 20
 LAST_TRIES: Final = 5
 
 
 class _Piece(NamedTuple):
     """An archive, up to where in the journal it reaches, and how many trials are in it."""
 
-    archive: bytes
+    archive: IO[bytes]
     end: Tail
     trials: int
 
@@ -44,15 +47,8 @@ class Sender:
 
     def __init__(self, folder: RunFolder, url: str, key: str) -> None:
         """Nothing is sent yet. Raises UsageError for what is no address, MissingExtra without httpx."""
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"{url} is no address of an arena", hint="https://arena.example")
-        try:
-            import httpx  # noqa: PLC0415 - an extra
-        except ModuleNotFoundError as error:
-            raise MissingExtra("httpx", extra="fetch", purpose="sending a run") from error
+        self._client = _open_client(url, key)
         self._folder = folder
-        headers = {"Authorization": f"Bearer {key}"}
-        self._client: httpx.Client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=PATIENCE_S)
         self._sent: Tail | None = None
         self.page = f"{url.rstrip('/')}/runs/{folder.id}"
         self.command = f"termarena submit {folder.path} --arena {url}"
@@ -65,7 +61,8 @@ class Sender:
         sent, trials = self._sent or self._found_place(), 0
         self._sent = None  # whatever fails from here on: the arena is asked again how much it has
         while piece := self._next_piece(sent):
-            self._ask("PUT", f"/api/runs/{self._folder.id}/archive?journal_from={sent.size_bytes}", piece.archive)
+            with piece.archive as archive:
+                self._ask("PUT", f"/api/runs/{self._folder.id}/archive?journal_from={sent.size_bytes}", archive)
             sent = piece.end
             trials += piece.trials
         self._sent = sent
@@ -89,24 +86,34 @@ class Sender:
 
     def _next_piece(self, sent: Tail) -> _Piece | None:
         """What comes next; None where all is sent."""
-        buffer, reader = io.BytesIO(), JournalReader(self._folder.journal)
+        buffer = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES)  # noqa: SIM115 - whoever sends it closes it
+        reader = JournalReader(self._folder.journal)
         packed = trials = 0
         with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=5) as tar:
             for event in reader:
                 if event.seq > sent.seq and event.name in {"trial_finished", "trial_regraded"}:
                     packed += self._pack(tar, event.fields)
                     trials += 1
-                if packed > PIECE_BYTES:
+                if event.seq > sent.seq and packed + reader.tail.size_bytes - sent.size_bytes > PIECE_BYTES:
                     break
             end = reader.tail
-            if end.seq <= sent.seq:
-                return None
-            if not sent.seq:
-                tar.add(self._folder.config_lock, arcname="config.lock.json", filter=_plain)
-            with self._folder.journal.open("rb") as journal:
-                journal.seek(sent.size_bytes)
-                _add(tar, "journal.jsonl", journal.read(end.size_bytes - sent.size_bytes))
-        return _Piece(buffer.getvalue(), end, trials)
+            if end.seq > sent.seq:
+                self._pack_beginning(tar, sent, end)
+        if end.seq <= sent.seq:
+            buffer.close()
+            return None
+        buffer.seek(0)
+        return _Piece(buffer, end, trials)
+
+    def _pack_beginning(self, tar: tarfile.TarFile, sent: Tail, end: Tail) -> None:
+        """The lock, if nothing was sent before, and the part of the journal that follows what was."""
+        if not sent.seq:
+            tar.add(self._folder.config_lock, arcname="config.lock.json", filter=_plain)
+        member = tarfile.TarInfo("journal.jsonl")
+        member.size = end.size_bytes - sent.size_bytes
+        with self._folder.journal.open("rb") as journal:
+            journal.seek(sent.size_bytes)
+            tar.addfile(member, journal)
 
     def _pack(self, tar: tarfile.TarFile, fields: dict[str, Any]) -> int:
         folder = self._folder.attempt(fields["task_id"], fields["attempt"], retry=fields["retry"])
@@ -120,23 +127,55 @@ class Sender:
                 tar.add(path, arcname=f"{place}/{name}", filter=_plain)
         return packed
 
-    def _ask(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        import httpx  # noqa: PLC0415 - an extra
+    def _ask(self, method: str, path: str, content: IO[bytes] | None = None) -> bytes:
+        return _ask(self._client, method, path, content)
 
-        try:
-            answer = self._client.request(method, path, content=content)
-        except httpx.HTTPError as error:
-            hint = (
-                "look whether the arena runs (termarena serve) and the address is right; what is sent is not sent twice"
-            )
-            raise FetchError(str(self._client.base_url), str(error) or type(error).__name__, hint=hint) from error
-        if answer.is_success:
-            return answer.content
-        try:
-            told = answer.json()["error"]["message"]
-        except (ValueError, KeyError, TypeError):
-            told = f"HTTP {answer.status_code}"
-        raise Refused(f"the arena refuses: {told}", status=answer.status_code, hint="see TERMARENA_ARENA_KEY")
+
+def hand_in(bundle: Path, url: str, key: str) -> dict[str, Any]:
+    """Send a bundle; what the arena found it to be.
+
+    Raises UsageError for what is no address or no file, Refused with the arena's reason, FetchError.
+    """
+    try:
+        with bundle.open("rb") as content, _open_client(url, key) as client:
+            told: dict[str, Any] = json.loads(_ask(client, "POST", "/api/bundles", content))
+    except OSError as error:
+        if error.filename != str(bundle):
+            raise
+        raise UsageError(f"cannot read {bundle}: {error.strerror}") from error
+    return {"url": f"{url.rstrip('/')}/runs/{told['run']}", **told["verified"]}
+
+
+def _open_client(url: str, key: str) -> httpx.Client:
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"{url} is no address of an arena", hint="https://arena.example")
+    try:
+        import httpx  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtra("httpx", extra="fetch", purpose="sending a run") from error
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=PATIENCE_S)
+
+
+def _ask(client: httpx.Client, method: str, path: str, content: IO[bytes] | None = None) -> bytes:
+    import httpx  # noqa: PLC0415 - an extra
+
+    try:
+        answer = client.request(method, path, content=None if content is None else _chunks(content))
+    except httpx.HTTPError as error:
+        hint = "look whether the arena runs (termarena serve) and the address is right; what is sent is not sent twice"
+        raise FetchError(str(client.base_url), str(error) or type(error).__name__, hint=hint) from error
+    if answer.is_success:
+        return answer.content
+    try:
+        told = answer.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        told = f"HTTP {answer.status_code}"
+    raise Refused(f"the arena refuses: {told}", status=answer.status_code, hint="see TERMARENA_ARENA_KEY")
+
+
+def _chunks(content: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: content.read(CHUNK_BYTES), b"")
 
 
 class Streaming:
@@ -197,9 +236,3 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    tar.addfile(member, io.BytesIO(content))

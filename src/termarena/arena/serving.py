@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
@@ -17,7 +16,10 @@ if TYPE_CHECKING:
 
     from termarena.arena.config import ArenaConfig
 
-__all__ = ["Listening", "is_loopback", "listen", "serve"]
+__all__ = ["Listening", "listen", "serve"]
+
+GRACE_S: Final = 3
+"""Whoever watches a battle would hold the server up for as long as it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,6 @@ class Listening:
 
     socket: socket.socket
     url: str
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def listen(config: ArenaConfig) -> Listening:
@@ -56,7 +50,15 @@ def listen(config: ArenaConfig) -> Listening:
 
 def serve(config: ArenaConfig, listening: Listening, on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGINT or SIGTERM; `on_ready` comes first. Raises UsageError where the database cannot be opened."""
-    app = create_app(config)
+    app = create_app(replace(config, url=config.url or listening.url))
     on_ready()
-    settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_S,
+        ws="websockets-sansio",
+    )
     uvicorn.Server(settings).run(sockets=[listening.socket])

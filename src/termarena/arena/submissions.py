@@ -1,6 +1,7 @@
 """The part of the API that writes: runs are sent here, whole or while they go on. It needs a key that may submit."""
 
 import tempfile
+from pathlib import Path as FilePath
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -9,7 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from termarena.arena.allowing import Submitter
 from termarena.arena.held import HeldNow
+from termarena.arena.proofs import LARGEST_PROOF_BYTES, ProofCard, card_of_proof, keep, read_sent
 from termarena.arena.uploading import RUN_NAME, Piece, journal_size
+from termarena.arena.verified import Verified
+from termarena.core.errors import Refused
 
 __all__ = ["router"]
 
@@ -63,3 +67,39 @@ async def send_archive(
         taken = await run_in_threadpool(held.inbox.take, Piece(run, file, journal_from), holder)
     held.watcher.hurry()
     return Accepted(run=taken.slug, trials=taken.trials, journal_bytes=journal_size(held.config.runs, run))
+
+
+class HandedIn(BaseModel):
+    """What a bundle was found to be."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str
+    """Its name in addresses."""
+    verified: Verified
+
+
+@router.post("/bundles", openapi_extra=ARCHIVE, status_code=201)
+async def hand_in(request: Request, held: HeldNow, holder: Submitter) -> HandedIn:
+    """Hand in a run as `termarena pack` wrote it. It is verified, its score is computed anew, and what was found is
+    shown beside it."""
+    with tempfile.NamedTemporaryFile(prefix=".bundle-", dir=held.config.runs) as file:
+        async for chunk in request.stream():
+            await run_in_threadpool(file.write, chunk)
+        file.flush()
+        done = await run_in_threadpool(held.inbox.take_bundle, FilePath(file.name), holder)
+    held.watcher.hurry()
+    return HandedIn(run=done.taken.slug, verified=done.verified)
+
+
+@router.post("/proofs", openapi_extra=ARCHIVE, status_code=201)
+async def send_proof(request: Request, held: HeldNow, holder: Submitter) -> ProofCard:
+    """Send a `proof.json` as `termarena prove` wrote it; of each version of a task the newest is kept."""
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > LARGEST_PROOF_BYTES:
+            raise Refused(f"a proof has at most {LARGEST_PROOF_BYTES:,} bytes", status=413)
+    proof = read_sent(bytes(content))
+    await run_in_threadpool(keep, held.database, proof, holder.name)
+    return card_of_proof(proof, holder.name)

@@ -15,24 +15,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from termarena.arena.checking import changed_since, check_plan
 from termarena.arena.ingest import take_in
 from termarena.arena.received import mark_received, sender_of
-from termarena.core.errors import JournalDamaged, Refused, TaskFormatError
+from termarena.arena.verified import keep_verified, verified_of
+from termarena.core.errors import BadBundle, JournalDamaged, Refused, TaskFormatError
 from termarena.core.run_folder import RunFolder
+from termarena.reports.handed_in import judge
 from termarena.runs.config_lock import read_config_lock
+from termarena.runs.unpacking import BundleLimits, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from termarena.arena.config import ArenaConfig
     from termarena.arena.database import Database
     from termarena.arena.ingest import Taken
     from termarena.arena.keys import Holder
+    from termarena.arena.verified import Verified
+    from termarena.runs.unpacking import Unpacked
 
-__all__ = ["RUN_NAME", "Inbox", "Piece", "journal_size"]
+__all__ = ["RUN_NAME", "HandedOver", "Inbox", "Piece", "journal_size"]
 
 RUN_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 MOST_MEMBERS: Final = 200_000
@@ -57,6 +62,13 @@ class Piece:
     journal_from: int
 
 
+class HandedOver(NamedTuple):
+    """A bundle that was taken in."""
+
+    taken: Taken
+    verified: Verified
+
+
 class Inbox:
     """Takes what is sent into the folder of runs, one piece of a run at a time."""
 
@@ -75,11 +87,48 @@ class Inbox:
         folder = RunFolder(self._config.runs / piece.run)
         with self._locks[piece.run], self._staging() as staged:
             _check_owner(folder, holder)
+            if verified_of(folder) is not None:
+                raise Refused("this run was handed in as a bundle, and is whole", status=409)
             self._unpack(piece.archive, staged)
             _complete(folder, staged, piece.journal_from)
             _check(staged)
             _settle(folder, staged, holder.name)
             return take_in(self._database, folder)
+
+    def take_bundle(self, bundle: Path, holder: Holder) -> HandedOver:
+        """Verify a bundle and take its run in, with what was found; the same bundle again changes nothing.
+
+        Raises Refused for what is no bundle, or has the name of another run; OSError where the disk takes no more.
+        """
+        limits = BundleLimits(MOST_MEMBERS, *[self._config.unpacked_limit_bytes] * 2)
+        with self._staging() as staged:
+            try:
+                unpacked = unpack(bundle, staged.path, limits)
+            except BadBundle as error:
+                raise Refused(f"this is no bundle: {error.problem}", status=400, hint="termarena pack RUN") from error
+            run = unpacked.manifest.run_id
+            if not re.fullmatch(RUN_NAME, run):
+                raise Refused(f"{run[:200]!r} is no name of a run", status=400)
+            with self._locks[run]:
+                return self._settle_bundle(RunFolder(self._config.runs / run), staged, unpacked, holder)
+
+    def _settle_bundle(self, folder: RunFolder, staged: RunFolder, unpacked: Unpacked, holder: Holder) -> HandedOver:
+        known = verified_of(folder)
+        if known is not None and known.chain == unpacked.manifest.chain and sender_of(folder) == holder.name:
+            return HandedOver(take_in(self._database, folder), known)
+        if folder.path.exists():
+            raise Refused(
+                "another run of this name is here already", status=409, hint="rename yours, and pack it again"
+            )
+        _check(staged)
+        verified = keep_verified(staged, judge(staged, unpacked, self._tasks_for(staged)))
+        _settle(folder, staged, holder.name)
+        return HandedOver(take_in(self._database, folder), verified)
+
+    def _tasks_for(self, staged: RunFolder) -> Mapping[str, Any] | None:
+        """The tasks that this server has, where the run is about any of them."""
+        known = self._config.tasks
+        return known if any(task.id in known for task in read_config_lock(staged).tasks) else None
 
     @contextmanager
     def _staging(self) -> Iterator[RunFolder]:
@@ -170,14 +219,17 @@ def _complete(folder: RunFolder, staged: RunFolder, journal_from: int) -> None:
     size = folder.journal.stat().st_size if folder.journal.is_file() else 0
     if journal_from != size:
         raise Refused(f"{size} bytes of the journal are here", status=409, hint="go on from there")
-    sent = staged.journal.read_bytes() if staged.journal.is_file() else b""
+    sent = staged.journal.with_name("journal.sent")
+    if staged.journal.is_file():
+        staged.journal.rename(sent)
     with staged.journal.open("wb") as file:
-        if size:
-            with folder.journal.open("rb") as held_file:
-                shutil.copyfileobj(held_file, file, CHUNK_BYTES)
-        file.write(sent)
+        for part in (folder.journal, sent):
+            if part.is_file():
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, file, CHUNK_BYTES)
         file.flush()
         os.fsync(file.fileno())
+    sent.unlink(missing_ok=True)
 
 
 def _check(staged: RunFolder) -> None:

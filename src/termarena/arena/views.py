@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from termarena.arena.verified import Verified
 from termarena.reports import NotRanked, Report
 from termarena.runs.outcome import Outcome
 from termarena.runs.reading import RunState
@@ -168,6 +169,8 @@ class RunDetail(_Frozen):
 
     run: RunRow
     report: Report
+    verified: Verified | None = None
+    """What was found in it, where it was handed in as a bundle."""
 
 
 class TrialRow(_Frozen):

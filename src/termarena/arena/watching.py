@@ -16,7 +16,7 @@ from termarena.core.run_folder import RunFolder
 from termarena.runs.locking import is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from termarena.arena.database import Database
@@ -31,11 +31,14 @@ _Signature = tuple[int, int, bool]
 class Watcher:
     """A thread that looks at a folder of runs again and again. `problems` says what could not be taken in, and why."""
 
-    def __init__(self, database: Database, place: Path, *, interval_s: float) -> None:
-        """Nothing is looked at before `start` or `look`."""
+    def __init__(
+        self, database: Database, place: Path, *, interval_s: float, also: Callable[[], object] = lambda: None
+    ) -> None:
+        """Nothing is looked at before `start` or `look`; `also` is called with every look."""
         self._database = database
         self._place = place
         self._interval_s = interval_s
+        self._also = also
         self._seen: dict[Path, _Signature] = {}
         self._stop = threading.Event()
         self._wake = threading.Event()
@@ -69,13 +72,14 @@ class Watcher:
                 taken += self._take(folder)
                 self._seen[folder.path] = signature
             refresh_standings(self._database)
+            self._also()
         return taken
 
     def _take(self, folder: RunFolder) -> bool:
         try:
             is_changed = take_in(self._database, folder).is_changed
         except (TermArenaError, OSError) as error:
-            self.problems[folder.id] = str(error)
+            self.problems[folder.id] = self._told(str(error))
             _log.warning("%s is not taken in: %s", folder.path, error)
             return False
         except SQLAlchemyError as error:
@@ -87,6 +91,12 @@ class Watcher:
         self.problems.pop(folder.id, None)
         return is_changed
 
+    def _told(self, problem: str) -> str:
+        """Without places of this machine: anyone may read it."""
+        for place in (self._place.resolve(), self._place):
+            problem = problem.replace(f"{place}/", "").replace(str(place), "the folder of runs")
+        return problem
+
     def _is_odd(self, folder: RunFolder, error: Exception) -> Literal[False]:
         self.problems[folder.id] = f"it holds what nobody thought of: {type(error).__name__}"
         _log.warning("%s is not taken in", folder.path, exc_info=error)
@@ -96,8 +106,9 @@ class Watcher:
         try:
             found = sorted(path for path in self._place.iterdir() if not path.name.startswith("."))
         except OSError as error:
-            self.problems[str(self._place)] = f"the folder cannot be read: {error.strerror}"
+            self.problems["runs"] = f"the folder cannot be read: {error.strerror}"
             return
+        self.problems.pop("runs", None)
         yield from map(RunFolder, found)
 
     def _go_on(self) -> None:

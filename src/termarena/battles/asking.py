@@ -14,7 +14,7 @@ from a2a.types import CancelTaskRequest, Role, SendMessageRequest, SubscribeToTa
 from google.protobuf.json_format import MessageToDict
 
 from termarena.battles.addresses import AddressPolicy, open_http
-from termarena.battles.conversation import BROKEN, fetch_card
+from termarena.battles.conversation import BROKEN, fetch_card, unreachable
 from termarena.battles.launching import OPPONENT, find_agent
 from termarena.battles.replies import Gathering
 from termarena.core.errors import AgentUnreachable, BattleRefused, NotFound
@@ -64,7 +64,7 @@ async def ask_for_battle(
         try:
             client = ClientFactory(ClientConfig(httpx_client=http)).create(await fetch_card(http, asked.green_url))
         except BROKEN as error:
-            raise AgentUnreachable(asked.green_url, f"its card cannot be had: {error}") from error
+            raise unreachable(asked.green_url, f"its card cannot be had: {error}", error) from error
         try:
             await _follow(client, asked, gathering, say)
         except asyncio.CancelledError:

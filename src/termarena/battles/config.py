@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["GreenConfig", "LimitSettings", "NetworkSettings", "SessionSettings", "TaskChoice", "read_config"]
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -27,8 +28,11 @@ class TaskChoice(_Frozen):
     include: tuple[str, ...] = ()
     """Ids or globs; none: all of the dataset."""
     exclude: tuple[str, ...] = ()
-    timeout_multiplier: Seconds = 1.0
+    timeout_multiplier: Share = 1.0
     """Of every task's own time limits; other than 1 is not ranked."""
+    cpus: Share | None = None
+    memory_mb: Annotated[int, Field(ge=16)] | None = None
+    """Of every sandbox, in the place of what its task asks for; such battles are not ranked."""
 
 
 class LimitSettings(_Frozen):

@@ -21,7 +21,7 @@ from google.protobuf.json_format import MessageToDict
 from termarena.battles.addresses import AddressPolicy, TooMuchSaid, open_http
 from termarena.battles.replies import Gathering
 from termarena.battles.shell_v1 import Malformed, read_request
-from termarena.core.errors import AddressRefused, AgentUnreachable
+from termarena.core.errors import AddressRefused, AgentGone, AgentUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from termarena.battles.replies import Reply
 
-__all__ = ["BROKEN", "Conversation", "Patience", "fetch_card", "origin_of"]
+__all__ = ["BROKEN", "Conversation", "Patience", "fetch_card", "origin_of", "unreachable"]
 
 CANCEL_S: Final = 2.0
 POLL_S: Final = 0.25
@@ -87,7 +87,7 @@ class Conversation:
         except BaseException as error:
             await self._life.aclose()
             if isinstance(error, BROKEN) and not isinstance(error, AddressRefused | AgentUnreachable):
-                raise AgentUnreachable(self.url, f"its card cannot be used: {_words(error)}") from error
+                raise unreachable(self.url, f"its card cannot be used: {_words(error)}", error) from error
             raise
         return self
 
@@ -104,7 +104,7 @@ class Conversation:
                 return await fetch_card(http, self.url)
             except (AgentCardResolutionError, httpx.HTTPError) as error:
                 if asyncio.get_running_loop().time() + wait_s > deadline:
-                    raise AgentUnreachable(self.url, f"its card cannot be had: {_words(error)}") from error
+                    raise unreachable(self.url, f"its card cannot be had: {_words(error)}", error) from error
             self.retries += 1
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, 5.0)
@@ -120,7 +120,7 @@ class Conversation:
                 raise
             except BROKEN as error:
                 if not left or isinstance(error.__cause__ or error, TooMuchSaid):
-                    raise AgentUnreachable(self.url, _words(error)) from error
+                    raise unreachable(self.url, _words(error), error) from error
             else:
                 if not reply.is_failure or reply.state in ("rejected", "auth_required"):
                     self._waiting_task = reply.task_id
@@ -200,6 +200,14 @@ async def fetch_card(http: httpx.AsyncClient, url: str) -> AgentCard:
         if origin_of(interface.url) != origin_of(base):
             interface.url = base
     return card
+
+
+def unreachable(url: str, problem: str, cause: BaseException) -> AgentUnreachable:
+    """What to raise for what was raised: `AgentGone` where there was no connection at all."""
+    below: BaseException | None = cause
+    while below is not None and not isinstance(below, httpx.ConnectError | httpx.ConnectTimeout):
+        below = below.__cause__
+    return AgentUnreachable(url, problem) if below is None else AgentGone(url, f"nobody is there: {_words(below)}")
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:

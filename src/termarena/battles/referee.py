@@ -16,7 +16,7 @@ from termarena.battles.orders import with_config
 from termarena.battles.results import result_of, summary_text
 from termarena.battles.session import SessionLimits, Tally
 from termarena.battles.white_agent import WhiteAgent, WhiteOptions
-from termarena.core.errors import AddressRefused, BattleRefused, FetchError, NotFound
+from termarena.core.errors import AddressRefused, AgentGone, BattleRefused, FetchError, NotFound
 from termarena.core.records import write_record
 from termarena.core.run_folder import RunFolder
 from termarena.runs.config_lock import RunFacts
@@ -121,7 +121,8 @@ class Referee:
         runner = BattleRunner(self._floor, options, self._maker(order, tallies), run_id=folder.id)
         run = await asyncio.to_thread(start_run, options, tasks, folder, facts)
         with run:
-            await execute(run, runner, watch, budget=PLENTY, takes_signals=False)
+            with contextlib.suppress(AgentGone):  # what was not tried is told as such
+                await execute(run, runner, watch, budget=PLENTY, takes_signals=False)
             summaries = [watch.summaries[key] for key in run.lock.trial_keys() if key in watch.summaries]
         result = result_of(order, summaries, tallies, {task.id: task for task in tasks})
         await asyncio.to_thread(self._keep, folder, order, result)
@@ -146,6 +147,8 @@ class Referee:
             concurrency=parallel,
             retries=limits.retries,
             timeout_multiplier=config.tasks.timeout_multiplier * order.wanted.timeout_multiplier,
+            cpus=config.tasks.cpus,
+            memory_mb=config.tasks.memory_mb,
         )
 
     def _maker(self, order: Order, tallies: dict[TrialKey, Tally]) -> Callable[[TrialPlan], WhiteAgent]:

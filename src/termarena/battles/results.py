@@ -26,10 +26,12 @@ def result_of(
     tasks: Mapping[str, Task],
 ) -> dict[str, Json]:
     """The result, as JSON. `score` counts solved trials of `max_score`; what could not be scored is in neither place
-    hidden: `unscored` says how many, and `pass_rate_bounds` what the rate could be."""
-    total = len(summaries)
+    hidden: `unscored` says how many, those that were not tried included, and `pass_rate_bounds` what the rate could
+    be."""
+    total = len(tasks) * order.wanted.attempts
     solved = sum(one.outcome == "solved" for one in summaries)
-    unscored = sum(one.outcome == "unscored" for one in summaries)
+    not_tried = total - len(summaries)
+    unscored = sum(one.outcome == "unscored" for one in summaries) + not_tried
     rows: list[Json] = [_row(one, tallies, tasks) for one in summaries]
     return {
         "score": solved,
@@ -37,6 +39,7 @@ def result_of(
         "pass_rate": _percent(solved, total),
         "pass_rate_bounds": [_percent(solved, total), _percent(solved + unscored, total)],
         "unscored": unscored,
+        "not_tried": not_tried,
         "agent_errors": sum(one.agent_end == "error" for one in summaries),
         "pass_at_k": {"k": order.wanted.attempts, "rate": _at_k(summaries)},
         "task_rewards": _rewards(summaries),

@@ -72,7 +72,9 @@ class Place:
     def check(self) -> None:
         """Raises `UsageError` for a server that anybody could use."""
         if not self.is_loopback and not self.key:
-            hint = "give a key (TERMARENA_GREEN_KEY, --key-file), and put TLS in front; or stay on 127.0.0.1"
+            hint = (
+                "give a key (--key-file; green: TERMARENA_GREEN_KEY, white: TERMARENA_WHITE_KEY), and put TLS in front"
+            )
             raise UsageError(f"{self.host} can be reached by others: a key is needed", hint=hint)
 
 
@@ -169,6 +171,9 @@ def _listen(place: Place) -> socket.socket:
         raise UsageError(
             f"cannot listen at {place.host}:{place.port}: {problem}", hint="give another --port"
         ) from error
+    # What it accepts inherits this. asyncio sets it itself, though not for a socket of an unnamed protocol, as this is:
+    # an answer in two pieces would wait 40 ms for the acknowledgement of the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.settimeout(0)
     return listener
 
@@ -212,7 +217,7 @@ class _Gate:
         if not size.isdecimal() or int(size) > LARGEST_BODY_BYTES:
             return 413, f"a request has at most {LARGEST_BODY_BYTES} bytes"
         # Sessions over MCP have tokens of their own.
-        if self._key is None or path in OPEN_PATHS or path == "/mcp":
+        if self._key is None or path in OPEN_PATHS or path == "/mcp" or path.startswith("/mcp/"):
             return None
         given = headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self._key}".encode()):

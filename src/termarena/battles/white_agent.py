@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from termarena import __version__
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from termarena.battles.session import Tally
     from termarena.core.records import Json
 
-__all__ = ["WhiteAgent", "WhiteOptions", "make"]
+__all__ = ["WhiteAgent", "WhiteOptions", "make", "probe"]
 
 KEY_VARIABLE: Final = "TERMARENA_WHITE_KEY"
 NETWORKS_VARIABLE: Final = "TERMARENA_ALLOW_NETWORKS"
+PROBE_S: Final = 30.0
+"""For the card of an agent before a run: one that wakes up on demand takes its time."""
 MOST_IN_A_ROW: Final = 3
 """Replies that cannot be read, before the work is taken as it stands."""
 
@@ -56,13 +58,31 @@ def make(request: AgentRequest) -> AgentFactory:
     TERMARENA_WHITE_KEY is the agent's key, where it asks for one; TERMARENA_ALLOW_NETWORKS names private networks.
     """
     url = request.argument
+    options = _options_of(url)
+    return lambda: WhiteAgent(url, options)
+
+
+async def probe(url: str) -> None:
+    """Ask an agent for its card, once. Raises `AgentUnreachable`, `AddressRefused`, and what `make` raises."""
+    options = _options_of(url)
+    once = Patience(first_contact_s=0.0)
+    try:
+        async with (
+            asyncio.timeout(PROBE_S),
+            Conversation(url, options.policy, once, headers=dict(options.headers)),
+        ):
+            pass
+    except TimeoutError as error:
+        raise AgentUnreachable(url, f"its card did not come within {PROBE_S:g} s") from error
+
+
+def _options_of(url: str) -> WhiteOptions:
     if not origin_of(url)[1] or not url.startswith(("http://", "https://")):
-        raise UsageError(f"{request.word!r} names no address", hint="write --agent a2a:http://127.0.0.1:9019")
+        raise UsageError(f"'a2a:{url}' names no address", hint="write --agent a2a:http://127.0.0.1:9019")
     networks = [word for word in os.environ.get(NETWORKS_VARIABLE, "").split(",") if word]
     key = os.environ.get(KEY_VARIABLE)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    options = WhiteOptions(policy=AddressPolicy.of(networks), headers=headers)
-    return lambda: WhiteAgent(url, options)
+    return WhiteOptions(policy=AddressPolicy.of(networks), headers=headers)
 
 
 class WhiteAgent:
@@ -84,11 +104,12 @@ class WhiteAgent:
             workspace.message(cast('Literal["sent", "received"]', direction), content)
 
         options = self._options
+        # One that is not there is to be told apart from one that is slow: before the time is up.
+        first_contact_s = min(options.patience.first_contact_s, brief.timeout_s / 2)
+        patience = replace(options.patience, first_contact_s=first_contact_s)
         async with Session(workspace, brief, options.limits) as session:
             try:
-                async with Conversation(
-                    self._url, options.policy, options.patience, told, dict(options.headers)
-                ) as white:
+                async with Conversation(self._url, options.policy, patience, told, dict(options.headers)) as white:
                     return await self._converse(white, session, workspace)
             finally:
                 if options.ended is not None:

@@ -48,21 +48,22 @@ def battle(  # noqa: PLR0913 - every option of the command is a parameter
     termarena battle --white http://127.0.0.1:9019 --n-tasks 10 -k 3 --json
     termarena battle --backend http://127.0.0.1:9000 --white http://127.0.0.1:9019 --task hello-world
 
-    Ctrl-C cancels the battle. Exits 0 for a battle that ended, whatever the score, 1 when nothing could be scored or
-    the green agent failed, 2 when it refused.
+    The green agent's key, where it asks for one, is in TERMARENA_GREEN_KEY or --key-file. Ctrl-C cancels the battle.
+    Exits 0 for a battle that ended, whatever the score, 1 when nothing could be scored or the green agent failed, 2
+    when it refused.
     """
     serving_options.require_packages("battle")
     import asyncio
 
     from termarena.battles.addresses import AddressPolicy
     from termarena.battles.asking import Asked, ask_for_battle
-    from termarena.cli.serving import key_in
+    from termarena.cli.serving import GREEN_KEY, key_in
 
     names: list[Json] = [*(task or []), *(tasks.split(",") if tasks else [])]
     config: dict[str, Json] = {"tasks": names or "all", "attempts": attempts}
     config |= {"n_tasks": n_tasks} if n_tasks is not None else {}
     config |= {"max_parallel": max_parallel} if max_parallel is not None else {}
-    asked = Asked(green, white, config, key_in(key_file))
+    asked = Asked(green, white, config, key_in(key_file, GREEN_KEY))
     policy = AddressPolicy.of(allow_network or [])
     if backend is not None:
         from termarena.battles.asking import ask_backend

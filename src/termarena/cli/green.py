@@ -61,10 +61,10 @@ def green(  # noqa: PLR0913 - every option of the command is a parameter
     from termarena.battles.cards import GREEN_CARD, read_card
     from termarena.battles.config import GreenConfig, read_config
     from termarena.cli.choosing import open_dataset
-    from termarena.cli.serving import launcher_at, place_of, stand
+    from termarena.cli.serving import GREEN_KEY, key_in, launcher_at, place_of, stand
     from termarena.tasks import SAMPLES
 
-    where = place_of(host=host, port=port, card_url=card_url, key_file=key_file)
+    where = place_of(host=host, port=port, card_url=card_url, key=key_in(key_file, GREEN_KEY))
     tasks = open_dataset(str(path) if path is not None else dataset or SAMPLES)
     chosen = read_config(config) if config is not None else GreenConfig()
     text = read_card(card) if card is not None else GREEN_CARD
@@ -117,18 +117,20 @@ def check(
     termarena green check http://127.0.0.1:9019
     termarena green check http://127.0.0.1:9019 --patience 300 --json    # a slow model
 
-    Exits 1 if a check failed.
+    A key that it asks for is in TERMARENA_WHITE_KEY or --key-file. Exits 1 if a check failed.
     """
     serving_options.require_packages("green")
     import asyncio
 
     from termarena.battles.addresses import AddressPolicy
     from termarena.battles.checking import check_white
+    from termarena.battles.white_agent import KEY_VARIABLE
     from termarena.cli.output import Column, print_json, print_table
     from termarena.cli.serving import key_in
 
     policy = AddressPolicy.of(allow_network or [])
-    found = asyncio.run(check_white(url, policy=policy, key=key_in(key_file), patience_s=patience))
+    key = key_in(key_file, KEY_VARIABLE)
+    found = asyncio.run(check_white(url, policy=policy, key=key, patience_s=patience))
     is_well = all(one.state != "failed" for one in found)
     if json:
         rows = [{"name": one.name, "state": one.state, "message": one.message} for one in found]

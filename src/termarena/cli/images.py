@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from termarena.cli.fetch_options import FetchCommand, RecordFetchesOption, ReplayFetchesOption, checked_fetches
 from termarena.cli.output import Column, JsonOption, command_group, print_json, print_line, print_table, progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from termarena.sandbox.images import ImageShelf, StoredImage
+    from termarena.sandbox.images import BuildPlan, ImageShelf, StoredImage
+    from termarena.sandbox.spec import Fetches
 
 __all__ = ["app"]
 
@@ -101,13 +103,15 @@ def _mirrors(given: list[str]) -> dict[str, str] | None:
     return dict(entry.split("=", 1) for entry in given) or None
 
 
-@app.command("build")
+@app.command("build", cls=FetchCommand)
 def build(  # noqa: PLR0913 - one parameter per option
     context: Annotated[
         Path, typer.Argument(metavar="CONTEXT", help="The folder with the Dockerfile and what it copies.")
     ],
     *,
-    tag: Annotated[str, typer.Option("--tag", "-t", metavar="NAME", help="Store the image under this name.")],
+    tag: Annotated[
+        str | None, typer.Option("--tag", "-t", metavar="NAME", help="Store the image under this name.")
+    ] = None,
     file: Annotated[str, typer.Option("--file", "-f", help="The Dockerfile, within the context.")] = "Dockerfile",
     build_arg: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A value for an ARG.")] = None,
     target: Annotated[str, typer.Option(help="The stage to stop at.")] = "",
@@ -118,12 +122,21 @@ def build(  # noqa: PLR0913 - one parameter per option
     network: Annotated[
         Literal["public", "none"], typer.Option(help="What RUN reaches: the world, through a proxy, or nothing.")
     ] = "public",
+    record_fetches: RecordFetchesOption = None,
+    replay_fetches: ReplayFetchesOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check every step and tell what would be done; make nothing."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Build a Dockerfile; its log goes to stderr.
 
     \b
     termarena images build tasks/one/environment --tag one:1
+    termarena images build tasks/one/environment --tag one:1 --record-fetches   # beside the task
+    termarena images build . -t app --replay-fetches=kept                       # without a network
+    termarena images build . --dry-run
     termarena images build . -t app --build-arg VERSION=2 --target test --network none
     """
     from termarena.core.errors import UsageError
@@ -132,9 +145,13 @@ def build(  # noqa: PLR0913 - one parameter per option
         raise UsageError(
             f"no {file} is in {context}", hint="name the folder that holds it, or another file with --file"
         )
+    if tag is None and not dry_run:
+        raise UsageError("the image needs a name", hint="give one with --tag NAME, or only look with --dry-run")
 
-    async def work(shelf: ImageShelf) -> dict[str, Any]:
-        from termarena.sandbox.images import BuildOptions, build_image
+    fetches = _fetches(context, record_fetches, replay_fetches)
+
+    async def work(shelf: ImageShelf) -> dict[str, Any] | BuildPlan:
+        from termarena.sandbox.images import BuildOptions, build_image, plan_build
         from termarena.sandbox.spec import Network
 
         options = BuildOptions(
@@ -142,14 +159,50 @@ def build(  # noqa: PLR0913 - one parameter per option
             arguments=_assignments(build_arg or []),
             target=target,
             network=Network(mode=network),
+            fetches=fetches,
             use_cache=not no_cache,
             secrets=_secrets(secret or []),
             on_log=say,
         )
+        if dry_run:
+            return await plan_build(shelf, context, options)
         built = await build_image(shelf, context, tag, options)
         return {**_as_json(shelf, built.image), "was_cached": built.was_cached}
 
-    _tell(_with_shelf(work), json=json)
+    done = _with_shelf(work)
+    if isinstance(done, dict):
+        _tell(done, json=json)
+    else:
+        _tell_plan(done, json=json)
+
+
+def _tell_plan(plan: BuildPlan, *, json: bool) -> None:
+    if json:
+        facts = {"steps": list(plan.steps), "bases": list(plan.bases), "missing": list(plan.missing)}
+        print_json({"schema_version": 1, "kind": "build-plan", **facts})
+        return
+    for step in plan.steps:
+        print_line(step)
+    if plan.missing:
+        say(f"not here, and would be pulled: {', '.join(plan.missing)}")
+    say("nothing was made and nothing was fetched")
+
+
+def _fetches(context: Path, record: str | None, replay: str | None) -> Fetches | None:
+    """A folder that is named, or that of the task that the context belongs to."""
+    from termarena.core.errors import UsageError
+    from termarena.sandbox.fetches.plan import FetchPlan
+    from termarena.sandbox.spec import Fetches
+    from termarena.tasks import is_task
+
+    plan = FetchPlan.wished(**dict(zip(("record", "replay"), checked_fetches(record, replay), strict=True)))
+    if plan is None or plan.folder is not None:
+        return None if plan is None else Fetches(mode=plan.mode, folder=Path(str(plan.folder)))
+    task = next((place for place in (context, context.resolve().parent) if is_task(str(place))), None)
+    if task is None:
+        word = "--record-fetches" if plan.mode == "record" else "--replay-fetches"
+        raise UsageError(f"{context} is not part of a task", hint=f"name a folder: {word}=FOLDER")
+    return plan.of(task, task.name)
 
 
 def _secrets(given: list[str]) -> dict[str, Path]:

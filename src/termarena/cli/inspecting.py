@@ -56,6 +56,7 @@ def _facts(folder: AttemptFolder, result: TrialResult) -> Iterator[tuple[str, st
         yield "last words", agent.message
     host = ", on this machine's own /usr" if sandbox.is_host_root else ""
     host += f", with substitutes: {'; '.join(sandbox.substitutes)}" if sandbox.substitutes else ""
+    host += f", downloads {sandbox.fetches}" if sandbox.fetches else ""
     left = f"{sandbox.processes_left} left running" if sandbox.processes_left else "nothing left running"
     yield "sandbox", f"{sandbox.driver}{host}, {left}"
     yield "limits", f"agent {limits.agent_timeout_s:g} s, tests {limits.test_timeout_s:g} s"

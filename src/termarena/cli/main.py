@@ -69,6 +69,7 @@ COMMANDS = {
     "forge": LazyCommand("termarena.cli.forge", "Make tasks of terminal recordings."),
     "shell": LazyCommand("termarena.cli.shell", "Open a shell in a sandbox."),
     "doctor": LazyCommand("termarena.cli.doctor", "Say what this machine can do and what it lacks."),
+    "docs": LazyCommand("termarena.cli.docs", "Serve this documentation on your own machine."),
     "settings": LazyCommand("termarena.cli.settings", "Show every setting and where its value comes from."),
 }
 

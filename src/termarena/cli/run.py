@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
-from typer.core import TyperCommand
 
-from termarena.cli import run_options
+from termarena.cli import fetch_options, run_options
 from termarena.cli.choosing import (
     CategoryOption,
     DifficultyOption,
@@ -26,6 +25,7 @@ from termarena.cli.choosing import (
     say_others,
     selection,
 )
+from termarena.cli.fetch_options import FetchCommand
 from termarena.cli.output import JsonOption, say
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ __all__ = ["app"]
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-class _RunCommand(TyperCommand):
-    """Typer has no option with a value that may be left out; `--sample` is one here."""
+class _RunCommand(FetchCommand):
+    """Typer has no option with a value that may be left out; `--sample` is one here, as are two for recordings."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """`--sample` without a number is `--dataset samples`."""
@@ -89,6 +89,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     timeout_multiplier: run_options.TimeoutMultiplierOption = 1.0,
     grading: run_options.GradingOption = "auto",
     integrity: run_options.IntegrityOption = "enforce",
+    record_fetches: fetch_options.RecordFetchesOption = None,
+    replay_fetches: fetch_options.ReplayFetchesOption = None,
     out: run_options.OutOption = None,
     arena: run_options.ArenaOption = None,
     dry_run: run_options.DryRunOption = False,
@@ -114,6 +116,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
     termarena run --dataset terminal-bench@2.0 --sample 10 --dry-run
     termarena run --sample --engine ray --address auto   # on a Ray cluster: docs/cluster.md
+    termarena run --path TASKS --record-fetches      # keep what builds and tests download: docs/fetches.md
+    termarena run --path TASKS --replay-fetches      # and do without a network from then on
 
     A task with a recipe for a plain file system runs on the embedded sandbox, any other in a container. A folder that
     does not load does not stop the others: it is told, and its trials are unscored.
@@ -131,6 +135,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
         from termarena.core.errors import UsageError
 
         raise UsageError("--example-embeddings chooses among examples", hint="name some: --examples RUN, or builtin")
+    given["record_fetches"], given["replay_fetches"] = fetch_options.checked_fetches(record_fetches, replay_fetches)
     options = options_of(**given_for(RunOptions, given))
     opened = _open(dataset, path, strict=strict)
     meant = _choose(selection(given), opened)

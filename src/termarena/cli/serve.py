@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli import run_options, serving_options
 from termarena.cli.finding import RUNS
 from termarena.cli.output import JsonOption, command_group, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from termarena.arena.config import BattleConfig
     from termarena.arena.database import Database
+    from termarena.battles.referee import Referee
+    from termarena.tasks import Dataset
 
 __all__ = ["app"]
 
@@ -42,13 +46,30 @@ def serve(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option("--host-name", metavar="NAME", help="A name that it is asked for by; repeat. * is any."),
     ] = None,
+    dataset: run_options.DatasetOption = None,
+    path: run_options.PathOption = None,
+    proofs: Annotated[
+        Path | None, typer.Option("--proofs", metavar="FOLDER", help="Proofs that are shown: what prove --out wrote.")
+    ] = None,
+    forge: Annotated[
+        Path | None, typer.Option("--forge", metavar="FOLDER", help="A forge's folder, whose ledger is shown.")
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="How agents reach it, if not by host and port.")
+    ] = None,
+    allow_network: serving_options.AllowNetworkOption = None,
+    battles: Annotated[
+        bool,
+        typer.Option("--battles/--no-battles", help="Fight battles that are asked for, with the server's referee."),
+    ] = True,
     json: JsonOption = False,
 ) -> None:
-    """Serve leaderboards, runs and trials as web pages and as a REST API.
+    """Serve leaderboards, runs, trials and battles as web pages and as a REST API.
 
     \b
     termarena serve                                  # the runs in ./runs, on http://127.0.0.1:8642
     termarena serve --runs /data/runs --db postgresql://arena@localhost/arena
+    termarena serve --dataset terminal-bench@2.0     # what battles are about; else the bundled samples
     termarena serve --host 0.0.0.0 --public --host-name arena.example   # others may read; put TLS before it
 
     Runs that are in the folder are taken in, also while they go on. Ctrl-C stops it.
@@ -56,10 +77,11 @@ def serve(  # noqa: PLR0913 - one parameter per option
     if context.invoked_subcommand is not None:
         return
     from termarena.core.errors import MissingExtra, UsageError
+    from termarena.core.hosts import is_loopback
 
     try:
         from termarena.arena.config import ArenaConfig
-        from termarena.arena.serving import is_loopback, listen
+        from termarena.arena.serving import listen
         from termarena.arena.serving import serve as go_on
     except ModuleNotFoundError as error:
         raise MissingExtra(str(error.name), extra="arena", purpose="the arena") from error
@@ -69,6 +91,10 @@ def serve(  # noqa: PLR0913 - one parameter per option
         say("warning: what is sent is not encrypted, keys neither; put a server with TLS before this one")
     if not is_loopback(host) and not host_name:
         say(f"warning: it answers only to {host} and to names of loopback; name it with --host-name")
+    from termarena.cli.choosing import open_dataset
+    from termarena.tasks import SAMPLES
+
+    tasks = open_dataset(str(path) if path is not None else dataset or SAMPLES)
     config = ArenaConfig(
         db_url=_db_url(db, runs),
         runs=runs,
@@ -76,6 +102,11 @@ def serve(  # noqa: PLR0913 - one parameter per option
         port=port,
         is_private=private,
         host_names=tuple(host_name or ()),
+        proofs=_there(proofs, "--proofs"),
+        forge=_there(forge, "--forge"),
+        url=(url or "").rstrip("/"),
+        tasks={task.id: task for task in tasks.tasks},
+        battles=_battles(tasks, runs, networks=allow_network or [], is_local=is_loopback(host)) if battles else None,
     )
     listening = listen(config)
 
@@ -87,12 +118,47 @@ def serve(  # noqa: PLR0913 - one parameter per option
         go_on(config, listening, tell)
 
 
-def _db_url(db: str | None, runs: Path) -> str:
-    """What was given, or a file beside the runs, whose folder is made where it is missing."""
+def _there(folder: Path | None, option: str) -> Path | None:
     from termarena.core.errors import UsageError
 
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint=f"{option} takes one that is there")
+    return folder
+
+
+def _battles(tasks: Dataset, runs: Path, *, networks: list[str], is_local: bool) -> BattleConfig | None:
+    """How battles are fought, each as a run in `runs`; None without the extra."""
+    from importlib.util import find_spec
+
+    from termarena.arena.config import BattleConfig
+
+    if find_spec("a2a") is None or find_spec("mcp") is None:
+        say("no battle is fought here; they need: pip install 'termarena[battles]'")
+        return None
+    from termarena.battles.addresses import AddressPolicy
+    from termarena.battles.config import GreenConfig
+    from termarena.core.settings import resolve_settings
+
+    home = resolve_settings().settings.paths.home
+    policy = AddressPolicy.of(networks, allows_loopback=is_local)
+
+    def make() -> Referee:
+        from termarena.battles.referee import Referee
+
+        return Referee(GreenConfig(), tasks.tasks, dataset=tasks.name, out=runs, home=home, policy=policy)
+
+    return BattleConfig(policy, make)
+
+
+def _db_url(db: str | None, runs: Path) -> str:
+    """What was given, or a file beside the runs. ./runs is made where it is missing; a folder that was named must be
+    there."""
+    from termarena.core.errors import UsageError
+
+    if runs != RUNS and not runs.is_dir():
+        raise UsageError(f"{runs} is no folder", hint=f"make it with: mkdir -p {runs}")
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        runs.mkdir(exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make {runs}: {error.strerror}", hint="name another folder with --runs") from error
     return db or f"sqlite:///{runs.resolve() / 'arena.db'}"

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from termarena.battles.cards import CardText
     from termarena.battles.launching import Launcher
 
-__all__ = ["KEY_VARIABLE", "TOKEN_VARIABLE", "Standing", "key_in", "launcher_at", "place_of", "stand"]
+__all__ = ["GREEN_KEY", "TOKEN_VARIABLE", "Standing", "key_in", "launcher_at", "place_of", "stand"]
 
-KEY_VARIABLE = "TERMARENA_GREEN_KEY"
+GREEN_KEY = "TERMARENA_GREEN_KEY"
 TOKEN_VARIABLE = "TERMARENA_BACKEND_TOKEN"  # noqa: S105 - the name of a variable
 SHORTEST_KEY = 16
 
@@ -41,10 +41,10 @@ class Standing(NamedTuple):
     """Where it is registered with a backend."""
 
 
-def key_in(key_file: Path | None) -> str | None:
-    """The key of a file, else of TERMARENA_GREEN_KEY. Raises `UsageError` for one that is short or not readable."""
+def key_in(key_file: Path | None, variable: str) -> str | None:
+    """The key of a file, else of a variable. Raises `UsageError` for one that is short or not readable."""
     try:
-        key = key_file.read_text().strip() if key_file is not None else os.environ.get(KEY_VARIABLE, "")
+        key = key_file.read_text().strip() if key_file is not None else os.environ.get(variable, "")
     except OSError as error:
         raise UsageError(f"cannot read {key_file}: {error.strerror}") from error
     if key_file is not None and not key:
@@ -54,9 +54,9 @@ def key_in(key_file: Path | None) -> str | None:
     return key or None
 
 
-def place_of(*, host: str, port: int, card_url: str | None, key_file: Path | None) -> Place:
+def place_of(*, host: str, port: int, card_url: str | None, key: str | None) -> Place:
     """Where to listen. Raises `UsageError` for a server that anybody could use."""
-    place = Place(host=host, port=port, card_url=card_url, key=key_in(key_file))
+    place = Place(host=host, port=port, card_url=card_url, key=key)
     place.check()
     return place
 

@@ -30,7 +30,7 @@ KeyFileOption = Annotated[
 ]
 SentKeyFileOption = Annotated[
     Path | None,
-    typer.Option("--key-file", metavar="FILE", help="Its content is sent as bearer key; else TERMARENA_GREEN_KEY."),
+    typer.Option("--key-file", metavar="FILE", help="Its content is sent as bearer key."),
 ]
 AllowNetworkOption = Annotated[
     list[str] | None,

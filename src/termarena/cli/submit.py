@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from termarena.cli.finding import RunArgument
-from termarena.cli.output import JsonOption, print_json, print_line, say
+from termarena.cli.output import JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from termarena.arena.sending import Sender
     from termarena.core.run_folder import RunFolder
@@ -25,7 +25,9 @@ KEY_VARIABLE = "TERMARENA_ARENA_KEY"
 
 @app.command()
 def submit(
-    run: RunArgument,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|BUNDLE", help="A run's folder or id, or a file of termarena pack.")
+    ],
     *,
     arena: Annotated[str, typer.Option("--arena", metavar="URL", help="The arena's address.")],
     json: JsonOption = False,
@@ -34,9 +36,17 @@ def submit(
 
     \b
     termarena submit runs/2026-11-15T10-00-00Z-mine --arena https://arena.example
+    termarena submit mine.bundle.tar.gz --arena https://arena.example    # verified on arrival
+
+    Exits 1 for a bundle that was taken and contradicts itself.
     """
+    from pathlib import Path
+
     from termarena.cli.finding import find_run
 
+    if Path(run).is_file():
+        _hand_in(Path(run), arena, json=json)
+        return
     sender = _sender(find_run(run), arena)
     try:
         trials = sender.send()
@@ -44,6 +54,23 @@ def submit(
         sender.close()
     print_json({"url": sender.page, "trials": trials}) if json else print_line(sender.page)
     say("1 trial was sent" if trials == 1 else f"{trials} trials were sent")
+
+
+def _hand_in(bundle: Path, arena: str, *, json: bool) -> None:
+    from termarena.arena.sending import hand_in
+    from termarena.cli.output import ExitStatus
+
+    told = hand_in(bundle, arena, _key())
+    if json:
+        print_json(told)
+    else:
+        rows = [[one["severity"], one["rule"], one["where"], one["message"]] for one in told["findings"]]
+        if rows:
+            print_table(["severity", "rule", "where", "what was found"], rows)
+        print_line(told["url"])
+    if not told["is_sound"]:
+        say("not sound: it is not, or not only, what was run")
+        raise typer.Exit(ExitStatus.FAULT)
 
 
 @contextmanager
@@ -64,12 +91,17 @@ def sending(folder: RunFolder, arena: str | None) -> Iterator[None]:
 
 
 def _sender(folder: RunFolder, arena: str) -> Sender:
+    from termarena.arena.sending import Sender
+
+    return Sender(folder, arena, _key())
+
+
+def _key() -> str:
     import os
 
-    from termarena.arena.sending import Sender
     from termarena.core.errors import UsageError
 
     key = os.environ.get(KEY_VARIABLE)
     if not key:
         raise UsageError(f"sending to an arena needs a key in {KEY_VARIABLE}", hint="its operator can make you one")
-    return Sender(folder, arena, key)
+    return key

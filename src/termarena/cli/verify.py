@@ -12,7 +12,6 @@ from termarena.cli.output import Column, ExitStatus, JsonOption, print_json, pri
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from termarena.core.run_folder import RunFolder
     from termarena.reports import Report
     from termarena.runs.verifying import Finding, Verification
     from termarena.tasks.model import Task
@@ -46,21 +45,17 @@ def verify(
     Nothing of the run is carried out. Exits 0 for a run that contradicts itself nowhere, 1 for one that does: changed
     files, an edited journal, scores that the verdicts do not give, second chances, tests in the agent's tree.
     """
-    from dataclasses import replace
     from tempfile import TemporaryDirectory
 
     from termarena.core.run_folder import RunFolder
-    from termarena.reports import build_report
+    from termarena.reports.handed_in import judge
     from termarena.runs.unpacking import unpack
-    from termarena.runs.verifying import verify_run
 
     tasks = _tasks(dataset, path)
     with TemporaryDirectory(prefix="termarena-verify-") as place:
         folder = RunFolder(Path(place) / "run")
         folder.path.mkdir()
-        found = verify_run(folder, unpack(bundle, folder.path), tasks)
-        report = build_report(found.view) if found.view is not None else None
-        found = replace(found, findings=(*found.findings, *_of_report(folder, report)))
+        found, report = judge(folder, unpack(bundle, folder.path), tasks)
     _print_json(found, report) if json else _print(found, report)
     if not found.is_sound:
         raise typer.Exit(ExitStatus.FAULT)
@@ -74,22 +69,6 @@ def _tasks(dataset: str | None, path: Path | None) -> dict[str, Task] | None:
         raise UsageError("both --dataset and --path", hint="give one of them")
     source = dataset or (str(path) if path is not None else None)
     return None if source is None else {task.id: task for task in open_dataset(source).tasks}
-
-
-def _of_report(folder: RunFolder, report: Report | None) -> Iterable[Finding]:
-    """Whether the report that was handed in tells the score that the journal gives."""
-    from json import loads
-
-    from termarena.runs.verifying import Finding
-
-    if report is None or not folder.report.is_file():
-        return
-    try:
-        told = loads(folder.report.read_bytes())["accuracy"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        told = "nothing"
-    if told != report.accuracy:
-        yield Finding("broken", "report", folder.report.name, f"it tells an accuracy of {told}, not {report.accuracy}")
 
 
 def _print_json(found: Verification, report: Report | None) -> None:

@@ -26,6 +26,10 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
     ] = "oracle",
     model: run_options.ModelOption = None,
     max_steps: run_options.MaxStepsOption = None,
+    trial_budget_usd: run_options.TrialBudgetUsdOption = None,
+    run_budget_usd: run_options.RunBudgetUsdOption = None,
+    trial_budget_tokens: run_options.TrialBudgetTokensOption = None,
+    run_budget_tokens: run_options.RunBudgetTokensOption = None,
     dataset: Annotated[
         str | None, typer.Option("--dataset", "-d", metavar="NAME", help="The tasks that the oracle knows.")
     ] = None,
@@ -42,20 +46,26 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
 
     \b
     termarena white                                            # the oracle, for the bundled samples
-    termarena white --agent tools --model openai:gpt-5-mini --port 9019
+    termarena white --agent tools --model openai:gpt-5-mini --run-budget-usd 5
     termarena white --agent script:solve.sh
     termarena run --agent a2a:http://127.0.0.1:9019 --sample   # in another terminal: measure it
 
     It speaks terminal-bench-shell-v1 over A2A 1.0 and 0.3. The oracle finds its task by `task_id`, else by the
-    instruction, among the tasks given here. Beyond 127.0.0.1 a key is needed: see docs/battles.md.
+    instruction, among the tasks given here. A trial is one conversation, and the run's budget is for as long as this
+    server lives: when it is spent, further tasks are answered with an error. Beyond 127.0.0.1 a key is needed, in
+    TERMARENA_WHITE_KEY or --key-file: see docs/battles.md.
     """
     serving_options.require_packages("white")
     from termarena.battles.cards import WHITE_CARD, read_card
+    from termarena.battles.white_agent import KEY_VARIABLE
     from termarena.cli.choosing import open_dataset
-    from termarena.cli.serving import Standing, launcher_at, place_of, stand
+    from termarena.cli.serving import Standing, key_in, launcher_at, place_of, stand
+    from termarena.cli.starting import options_of
+    from termarena.models import RunModels
+    from termarena.runs.trials import limits_of
     from termarena.tasks import SAMPLES
 
-    where = place_of(host=host, port=port, card_url=card_url, key_file=key_file)
+    where = place_of(host=host, port=port, card_url=card_url, key=key_in(key_file, KEY_VARIABLE))
     tasks = open_dataset(str(path) if path is not None else dataset or SAMPLES).tasks
     text = read_card(card) if card is not None else WHITE_CARD
 
@@ -63,9 +73,8 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
         from termarena.agents.mind import LoopOptions
         from termarena.agents.registry import AgentOptions
         from termarena.battles.white import Bench, WhiteExecutor
-        from termarena.models import RunModels
 
-        models = RunModels()
+        models = RunModels(limits_of(options))
         loop = LoopOptions(max_steps=max_steps) if max_steps is not None else LoopOptions()
         executor = WhiteExecutor(Bench(agent, tasks, AgentOptions(model=model, models=models, loop=loop)))
 
@@ -76,6 +85,16 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
         return Standing(executor, end, launcher=launcher)
 
     _check(agent, model)
+    options = options_of(
+        agent=agent,
+        driver="auto",
+        trial_budget_usd=trial_budget_usd,
+        run_budget_usd=run_budget_usd,
+        trial_budget_tokens=trial_budget_tokens,
+        run_budget_tokens=run_budget_tokens,
+    )
+    if model is not None:
+        RunModels(limits_of(options)).check(model)  # a missing key is told now, and not in every battle
     launcher = launcher_at(backend, alias=f"{text.name} ({agent})", is_green=False)
     stand(make, text, where, what=f"the white agent {agent}", json=json)
 

@@ -11,12 +11,18 @@ from termarena.core.errors import AddressRefused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Address", "AddressPolicy"]
+__all__ = ["Address", "AddressPolicy", "meant"]
 
 Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
 IPV4: Final = 4
+
+
+def meant(address: Address) -> Address:
+    """The address that is meant: an IPv6 address may hold an IPv4 one, ::ffff:10.0.0.1, and 2002:a00:1:: of 6to4."""
+    held: Address | None = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
+    return held if held is not None else address
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +43,7 @@ class AddressPolicy:
 
     def check(self, host: str, address: Address) -> None:
         """Raises `AddressRefused`."""
-        # An IPv6 address may hold the IPv4 address that is meant: ::ffff:10.0.0.1, and 2002:a00:1:: of 6to4.
-        held = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
-        plain = held if held is not None else address
+        plain = meant(address)
         shown = host if host == str(plain) else f"{host} ({plain})"
         if plain.is_link_local:
             raise AddressRefused(shown, why="link-local addresses belong to the machine's own network")

@@ -19,7 +19,8 @@
     │   └── RecordingRefused     a recording that does not become a task, and at which gate
     ├── SandboxError             our machinery failed: never the agent's fault
     │   ├── SandboxStartError    a sandbox could not be made on this machine
-    │   │   └── Unhealthy        a task's healthcheck did not pass within its clock
+    │   │   ├── Unhealthy        a task's healthcheck did not pass within its clock
+    │   │   └── ServiceFailed    a service beside the agent's ended, or did not become healthy
     │   ├── SandboxBroken        a running sandbox has ended or does not answer
     │   ├── SandboxFrozen        a frozen sandbox was asked for something that takes a running one
     │   ├── SandboxFileError     a file operation in a sandbox was refused (also an OSError)
@@ -34,10 +35,12 @@
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
     │   ├── FetchError           a download or a clone failed (also an OSError)
+    │   │   └── FetchNotRecorded a replay was asked for what its recording does not hold
     │   ├── JournalDamaged       a line of a run's journal that is not as it was written
     │   └── RunNotWritable       a run's folder takes no more: its disk is full, or refuses (also an OSError)
     └── AgentError               the agent misbehaved
         ├── AgentUnreachable     an agent behind a network address does not answer (also an OSError)
+        │   └── AgentGone        nobody is at its address
         └── WorkspaceClosed      it reached for the sandbox when its time was up or its work sealed
 
 A wrong answer is not an error: it is a verdict.
@@ -50,6 +53,7 @@ from typing import ClassVar, Literal
 __all__ = [
     "AddressRefused",
     "AgentError",
+    "AgentGone",
     "AgentUnreachable",
     "BadBundle",
     "BattleRefused",
@@ -61,6 +65,7 @@ __all__ = [
     "DigestMismatch",
     "EngineError",
     "FetchError",
+    "FetchNotRecorded",
     "ImageError",
     "JournalDamaged",
     "LooseTask",
@@ -79,6 +84,7 @@ __all__ = [
     "SandboxFileError",
     "SandboxFrozen",
     "SandboxStartError",
+    "ServiceFailed",
     "TaskError",
     "TaskFormatError",
     "TermArenaError",
@@ -292,6 +298,17 @@ class Unhealthy(SandboxStartError):
         self.output = output
 
 
+class ServiceFailed(SandboxStartError):
+    """A service of a task did not come up; `log_tail` is the end of what it wrote."""
+
+    def __init__(self, service: str, problem: str, log_tail: str = "") -> None:
+        """`problem` completes the sentence "the service <name> …"."""
+        hint = f"its log ends with: {log_tail}" if log_tail else "see its command and its healthcheck"
+        super().__init__(f"the service {service} {problem}", hint=hint)
+        self.service = service
+        self.log_tail = log_tail
+
+
 class SandboxBroken(SandboxError):
     """A running sandbox has ended or does not answer; `reason` says how that was seen."""
 
@@ -441,6 +458,18 @@ class FetchError(SandboxError, OSError):
         self.source = source
 
 
+class FetchNotRecorded(FetchError):
+    """A replay was asked for what its recording does not hold; nothing was asked of the network."""
+
+    def __init__(self, requests: tuple[str, ...], *, folder: str) -> None:
+        """`requests` are methods and addresses, without any credential; the first is named."""
+        more = f" (and {len(requests) - 1} more)" if len(requests) > 1 else ""
+        hint = "record it where there is a network: the same command with --record-fetches"
+        super().__init__(f"{requests[0]}{more}", f"it is not among the fetches of {folder}", hint=hint)
+        self.requests = requests
+        self.folder = folder
+
+
 class JournalDamaged(SandboxError):
     """A line of a run's journal is not as it was written; nothing after it can be trusted."""
 
@@ -474,12 +503,16 @@ class AgentError(TermArenaError):
 class AgentUnreachable(AgentError, OSError):
     """An agent behind a network address does not answer, broke off, or says that it failed; `address` is its own."""
 
-    def __init__(self, address: str, problem: str) -> None:
+    def __init__(self, address: str, problem: str, *, hint: str | None = None) -> None:
         """`problem` says what was seen."""
-        hint = f"look whether it runs: termarena green check {address}"
+        hint = hint or f"look whether it runs: termarena green check {address}"
         super().__init__(f"the agent at {address}: {problem}", hint=hint)
         self.address = address
         self.problem = problem
+
+
+class AgentGone(AgentUnreachable):
+    """Nobody is at an agent's address: no connection was to be had. The next trial would find the same."""
 
 
 class WorkspaceClosed(AgentError):

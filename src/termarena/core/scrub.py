@@ -79,6 +79,9 @@ def _shapes() -> Iterator[_Needle]:
 
 
 _SHAPES: Final = tuple(_shapes())
+# What may stand behind a marker while more of the secret can still come.
+_OPEN_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/=-]*")
+_OPEN_PEM: Final = re.compile(rb"(?:(?!-----END )[\s\S])*(?:-----END [A-Z0-9 ]{0,24}(?:PRIVATE KEY-{0,4})?)?")
 
 
 class Scrubber:
@@ -155,6 +158,20 @@ class Scrubber:
             else:
                 apart.append(span)
         return apart
+
+    def unsettled(self, content: bytes) -> int:
+        """How many of the last bytes may be the beginning of a secret that is not whole yet: show them later."""
+        last = content[-self._longest :]
+        held = 0
+        for needle in self._needles:
+            most = min(len(needle.marker) - 1, len(last))
+            held = max(held, next((n for n in range(most, held, -1) if last.endswith(needle.marker[:n])), 0))
+        for needle in _SHAPES:
+            at = last.rfind(needle.marker)
+            open_end = _OPEN_PEM if needle.name == "private-key" else _OPEN_TOKEN
+            if at >= 0 and open_end.fullmatch(last, at + len(needle.marker)):
+                held = max(held, len(last) - at)
+        return held
 
     def _stream(self, blocks: Iterable[bytes]) -> Iterator[_Piece]:
         """Scrub what comes in blocks; a secret may lie across any number of borders."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.forge.effects import bare_words
 from termarena.forge.steps import Role
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def category_of(steps: Iterable[Step]) -> Category:
     for step in steps:
         if step.role not in (Role.SOLVE, Role.ANSWER):
             continue
-        for words in map(bare_words, step.line.simples):
+        for words in (simple.bare for simple in step.line.simples):
             name = words[0].rpartition("/")[2] if words else ""
             theirs = _OF.get(name)
             if theirs is not None:

@@ -7,7 +7,6 @@ import posixpath
 import shlex
 from typing import TYPE_CHECKING
 
-from termarena.forge.effects import bare_words
 from termarena.forge.phrases import PHRASES, Flow, lines_of, printed_by
 from termarena.forge.script import solution_script
 from termarena.forge.steps import Role, files_of
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from termarena.forge.bench import Bench
     from termarena.forge.draft import Draft
     from termarena.forge.facts import Fact
-    from termarena.forge.shell import Line
     from termarena.forge.steps import Step
     from termarena.sandbox.staging import StartState
+    from termarena.shell.lines import Line
 
 __all__ = ["described", "descriptions"]
 
@@ -81,7 +80,7 @@ def _target(step: Step) -> str | None:
     if step.answer is not None:
         return step.answer
     writes = [redirect for redirect in step.line.redirects if redirect.writes]
-    last = bare_words(step.line.simples[-1]) if step.line.simples else ()
+    last = step.line.simples[-1].bare if step.line.simples else ()
     if not writes and last[:1] == ("tee",) and len(last) == 2:  # noqa: PLR2004 - the program and one file
         return posixpath.normpath(posixpath.join(step.cwd, last[1]))
     if len(writes) != 1 or writes[0].operator not in (">", ">|"):
@@ -99,7 +98,7 @@ def _flow(step: Step) -> Flow | None:
         return None
     flow = _fed(line)
     for simple in line.simples:
-        words = bare_words(simple)
+        words = simple.bare
         if not words:
             return None
         phrase = PHRASES.get(words[0])

@@ -8,20 +8,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
-from termarena.forge.environment import commands_of, inputs_shown
+from termarena.forge.environment import commands_of, commands_within, inputs_shown
 from termarena.forge.places import places_of
+from termarena.forge.repositories import clone_of
 from termarena.forge.script import inputs_script, solution_script
-from termarena.forge.steps import resolve, steps_of
+from termarena.forge.steps import Role, resolve, steps_of
 from termarena.forge.transcript import public_name
 
 if TYPE_CHECKING:
-    from termarena.forge.environment import InputFile
     from termarena.forge.places import Places
+    from termarena.forge.repositories import Clone, Repository
+    from termarena.forge.showing import InputFile
     from termarena.forge.steps import Step
     from termarena.forge.transcript import Facts, Transcript
 
 __all__ = ["Draft", "synthesize"]
 
+BASE_IMAGE: Final = "debian:bookworm-slim"
+"""Of the release that the index of commands and packages is made from."""
 LONGEST_SLUG: Final = 48
 MOST_COMMANDS: Final = 200
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
@@ -41,11 +45,16 @@ class Draft:
     steps: tuple[Step, ...]
     inputs: tuple[InputFile, ...] = ()
     """Files that were there before the session, as far as it shows them."""
+    repositories: tuple[Repository, ...] = ()
+    """What the session cloned, once it is fetched."""
     facts: Facts | None = None
     cols: int = 80
     rows: int = 24
+    base_image: str = BASE_IMAGE
     licence: str | None = None
     """Of the recording; None is unknown."""
+    is_on_image: bool = False
+    """Whether it takes programs that this machine does not have, so that its image is built instead."""
 
     @property
     def workdir(self) -> str:
@@ -63,9 +72,27 @@ class Draft:
         return inputs_script(self.steps, self.workdir)
 
     @property
+    def clones(self) -> tuple[Clone, ...]:
+        """The repositories that the session fetched."""
+        fetched = [step for step in self.steps if step.role is Role.FETCHED]
+        found = (clone_of(step.line.simples[0].words, step.cwd) for step in fetched)
+        return tuple(clone for clone in found if clone is not None)
+
+    @property
+    def recorded_at(self) -> str | None:
+        """The day of the recording, in ISO 8601."""
+        return self.facts.recorded_at if self.facts else None
+
+    @property
     def requires(self) -> tuple[str, ...]:
         """The programs that solution, inputs and tests take."""
         return commands_of(self.steps)
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Those, and the programs that its scripts and recipes of make seem to call."""
+        inner = commands_within(self.steps, self.inputs, by_make="make" in self.requires)
+        return tuple(sorted({*self.requires, *inner}))
 
 
 def synthesize(transcript: Transcript) -> Draft:

@@ -1,25 +1,24 @@
-"""What a session needs around it: programs and their packages, and the files that were there before it began."""
+"""What a session needs around it: programs, and the files that were there before it began."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.forge.effects import Effect, bare_words
+from termarena.forge.showing import InputFile, shown_by
 from termarena.forge.steps import Role, files_of
+from termarena.shell.effects import Effect
+from termarena.shell.lines import parse_line
+from termarena.shell.wrappers import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from termarena.forge.steps import Step
 
-__all__ = ["InputFile", "Installed", "commands_of", "inputs_shown", "installed_by"]
+__all__ = ["commands_of", "commands_within", "inputs_shown"]
 
-LONGEST_INPUT: Final = 64 << 10
-HEAD_LINES: Final = 10
-"""What `head` and `tail` show; of a file with fewer lines, all."""
 _BUILTINS: Final = frozenset(
     """
     cd pushd popd export declare typeset local readonly unset alias unalias set shopt umask source . hash trap eval echo
@@ -27,47 +26,40 @@ _BUILTINS: Final = frozenset(
     exec mapfile readarray getopts ulimit pwd dirs history help bg fg disown
     """.split()  # noqa: SIM905 - a table that people read
 )
+MOST_LINES: Final = 2000
+_SCRIPT: Final = re.compile(r"#!/\S*(?:/env )?(?:ba|da)?sh\b(.*?)(?:\n(?:END|EOF)\b|\Z)", re.DOTALL)
+_COMPILERS: Final = {"CC": "cc", "CXX": "c++"}
+_COMPILER: Final = re.compile(r"\$[({](CC|CXX)[)}]")
+_COMPILED: Final = {"c": "cc", "cpp": "c++", "cc": "c++"}
 _PROGRAM: Final = re.compile(r"[A-Za-z0-9_][\w.+-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """A file of the start state, as the recording shows it."""
-
-    path: str
-    content: str
 
 
 def commands_of(steps: Iterable[Step]) -> tuple[str, ...]:
     """The programs that the solution and its inputs call by name, and Python, which the tests are written in."""
-    kept = [step for step in steps if step.role in (Role.SOLVE, Role.ANSWER, Role.INPUT)]
-    words = [bare_words(simple) for step in kept for simple in step.line.simples]
+    kept = _kept(steps)
+    words = [unwrapped(simple.words, through_xargs=True).words for step in kept for simple in step.line.simples]
     named = {one[0] for one in words if one and "/" not in one[0]}
     defined = {name for step in kept for name in step.line.functions}
     found = {name for name in named if _PROGRAM.fullmatch(name) and name not in _BUILTINS | defined}
-    return tuple(sorted(found | {"bash", "python3"}))
+    fetches = {"git"} if any(step.role is Role.FETCHED for step in kept) else set()
+    return tuple(sorted(found | fetches | {"bash", "python3"}))
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """Packages that a session installed itself: part of the image, not of the solution."""
-
-    debian: tuple[str, ...] = ()
-    python: tuple[str, ...] = ()
+def _kept(steps: Iterable[Step]) -> list[Step]:
+    return [step for step in steps if step.role in (Role.SOLVE, Role.ANSWER, Role.INPUT, Role.FETCHED)]
 
 
-def installed_by(steps: Iterable[Step]) -> Installed:
-    """What `apt-get install` and `pip install` of a session brought."""
-    debian: set[str] = set()
-    python: set[str] = set()
-    calls = [bare_words(simple) for step in steps if step.effect is Effect.REACHES for simple in step.line.simples]
-    for words in calls:
-        names = [word for word in words[2:] if _PROGRAM.fullmatch(word.partition("==")[0])]
-        if words[:1] and words[0] in ("apt", "apt-get", "aptitude") and "install" in words:
-            debian.update(name for name in names if name != "install")
-        elif words[:2] in (("pip", "install"), ("pip3", "install")):
-            python.update(names)
-    return Installed(tuple(sorted(debian)), tuple(sorted(python)))
+def commands_within(steps: Iterable[Step], inputs: Iterable[InputFile], *, by_make: bool) -> set[str]:
+    """Programs that scripts and recipes of make seem to call which the session wrote or showed: for an image, more is
+    harmless. make compiles C and C++ without being told how."""
+    texts = "\n".join([*(step.text for step in _kept(steps)), *(given.content for given in inputs)])
+    plain = texts.replace("\\n", "\n").replace("\\t", "\t")
+    lines = [line.strip() for script in _SCRIPT.findall(plain) for line in script.splitlines()]
+    if by_make:
+        lines += [line.strip().lstrip("@-") for line in plain.splitlines() if line.startswith("\t")]
+    parsed = [parse_line(_COMPILER.sub(lambda found: _COMPILERS[found[1]], line)) for line in lines[:MOST_LINES]]
+    named = {simple.bare[0] for line in parsed if line.is_sound for simple in line.simples if simple.bare}
+    return named | {name for suffix, name in _COMPILED.items() if by_make and re.search(rf"\w\.{suffix}\b", plain)}
 
 
 def inputs_shown(steps: Sequence[Step]) -> tuple[InputFile, ...]:
@@ -76,32 +68,13 @@ def inputs_shown(steps: Sequence[Step]) -> tuple[InputFile, ...]:
     names: set[str] = set()
     found: dict[str, InputFile] = {}
     for step in steps:
-        shown = _shown_file(step)
-        if shown is not None and shown not in made and posixpath.basename(shown) not in names and shown not in found:
-            found[shown] = InputFile(shown, _text_of(step.output))
+        for shown in shown_by(step):
+            if shown.path not in made and posixpath.basename(shown.path) not in names:
+                found.setdefault(shown.path, shown)
         made.update(files_of(step))
         if step.effect is Effect.CHANGES:
             names.update(_mentioned(step))
     return tuple(found.values())
-
-
-def _shown_file(step: Step) -> str | None:
-    """The one file whose whole text a command printed."""
-    if not step.line.is_plain or step.exit_status not in (0, None) or not step.output.strip():
-        return None
-    words = step.line.simples[0].words
-    if len(words) != 2 or words[1].startswith("-"):  # noqa: PLR2004 - the program and one file
-        return None
-    is_whole = words[0] == "cat" or (words[0] in ("head", "tail") and step.output.count("\n") < HEAD_LINES)
-    if not is_whole:
-        return None
-    if "No such file" in step.output or len(step.output) > LONGEST_INPUT:
-        return None
-    return posixpath.normpath(posixpath.join(step.cwd, words[1]))
-
-
-def _text_of(output: str) -> str:
-    return "\n".join(line.rstrip() for line in output.replace("\r\n", "\n").rstrip("\n").split("\n")) + "\n"
 
 
 def _mentioned(step: Step) -> set[str]:

@@ -7,11 +7,11 @@ import posixpath
 import re
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import RecordingRefused
-from termarena.forge.bench import PLAIN, Perturbation
+from termarena.forge.bench import PLAIN, SERVES, Perturbation
 from termarena.forge.steps import Role
 
 if TYPE_CHECKING:
@@ -35,7 +35,12 @@ DAY_S: Final = 86_400
 PERTURBATIONS: Final = (
     PLAIN,
     Perturbation("north", {"TZ": "AAA-14", "PYTHONHASHSEED": "1", "LC_ALL": "C", "TMPDIR": "/tmp"}),  # noqa: S108 - inside
-    Perturbation("south", {"TZ": "BBB+12", "PYTHONHASHSEED": "4242", "LC_ALL": "C.UTF-8", "TMPDIR": "/var/tmp"}),  # noqa: S108 - inside
+    Perturbation(
+        "south",
+        {"TZ": "BBB+12", "PYTHONHASHSEED": "4242", "LC_ALL": "C.UTF-8", "TMPDIR": "/var/tmp"},  # noqa: S108 - inside
+        has_decoy=True,
+        clock="+499d",  # another day, month, year, and day of the week
+    ),
 )
 _NOISE: Final = re.compile(
     r"/(?:solution|tests|logs|run|proc|sys|dev|tmp|var/(?:tmp|log|cache|lib/apt|lib/dpkg))(?:/|$)"
@@ -43,6 +48,7 @@ _NOISE: Final = re.compile(
     r"|\.(?:pyc|swp|swo|o|d|log\.\d+|pid|lock)$"
     r"|/\.(?:\w*_history|lesshst|viminfo|wget-hsts|Xauthority|bash_logout|gitconfig\.lock)$"
 )
+_ACCOUNTS: Final = re.compile(r"/etc/(?:passwd|group|shadow|gshadow|subuid|subgid)-?$")
 _SINCE_1970: Final = re.compile(r"(?<!\d)\d{10}(?:\d{3}){0,3}(?!\d)")
 _DATED: Final = re.compile(r"index$|refs(?:/|$)|packed-refs$|\w+_HEAD$|AUTO_MERGE$|rebase-|sequencer")
 """Files of a repository that hold digests of commits, which hold the time."""
@@ -72,6 +78,8 @@ def questions_of(changes: FileChanges) -> tuple[Question, ...]:
     repositories: dict[str, None] = {}
     asked: list[Question] = []
     told = [change for change in changes.changes if not _NOISE.search(change.path)]
+    accounts = [change.path for change in told if _ACCOUNTS.match(change.path)]
+    told = [change for change in told if change.path not in accounts]
     parents = {path for change in told for path in _above(change.path)}
     for change in told:
         inside = _REPOSITORY.match(change.path)
@@ -81,7 +89,8 @@ def questions_of(changes: FileChanges) -> tuple[Question, ...]:
             asked.extend(_asked(change, has_more=change.path in parents))
     if len(asked) > MOST_PATHS:
         raise RecordingRefused(GATE, f"{len(asked)} files and folders changed; at most {MOST_PATHS} can be told apart")
-    return (*(("repository", path) for path in repositories), *asked)
+    people: list[Question] = [("people",)] if accounts else []
+    return (*people, *(("repository", path) for path in repositories), *asked)
 
 
 def state_of(changes: FileChanges) -> dict[str, str]:
@@ -165,15 +174,31 @@ async def gather(bench: Bench, state: StartState, draft: Draft) -> tuple[Fact, .
     """
     first = await bench.solve(state, draft.solution, None)
     _check(first)
-    asked = (*questions_of(first.changes), *_programs(draft, first.changes))
-    runs = [await bench.solve(state, draft.solution, asked, how) for how in PERTURBATIONS]
+    served = [tuple(question) for question in map(json.loads, first.facts) if question[0] == SERVES]
+    asked = (*questions_of(first.changes), *_programs(draft, first.changes), *served)
+    # Another clock is a library of this machine, which an image does not have.
+    circumstances = [how if state.is_host_root else replace(how, clock=None) for how in PERTURBATIONS]
+    runs = [await _perturbed(bench, state, draft.solution, asked, how) for how in circumstances]
     before = await bench.solve(state, None, tuple(tuple(json.loads(key)) for key in runs[0].facts))
-    kept = [_fact(key, value) for key, value in runs[0].facts.items() if _is_steady(key, value, runs, before.facts)]
+    typed = "\n".join([*(step.text for step in draft.steps), *(given.content for given in draft.inputs)])
+    kept = [
+        _fact(key, value)
+        for key, value in runs[0].facts.items()
+        if _is_steady(key, value, runs, before.facts) and not tells_the_month(json.dumps(value), typed)
+    ]
     programs = {fact.path for fact in kept if fact.probe == "is_program"}
     kept = [fact for fact in kept if fact.probe != "mode" or fact.path not in programs]
     if not kept:
         raise RecordingRefused(GATE, "nothing that it leaves is the same in every run and new")
     return tuple(kept[:MOST_FACTS])
+
+
+async def _perturbed(
+    bench: Bench, state: StartState, script: str, asked: Sequence[Question], how: Perturbation
+) -> Left:
+    """One run under other circumstances; gently where the solution stumbles over a decoy or a clock."""
+    left = await bench.solve(state, script, asked, how)
+    return left if left.exit_status == 0 or how == how.gentle else await bench.solve(state, script, asked, how.gentle)
 
 
 def _check(left: Left) -> None:
@@ -205,6 +230,14 @@ def _tells_the_day(text: str) -> bool:
     forms = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%b %d", "%d %b", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y")
     seconds = (int(number[:10]) for number in _SINCE_1970.findall(text))
     return any(time.strftime(form, day) in text for form in forms) or any(abs(now - one) < DAY_S for one in seconds)
+
+
+def tells_the_month(text: str, typed: str) -> bool:
+    """Whether the value names the current week, month or year, and nobody typed it: then it comes from the clock."""
+    now = time.gmtime()
+    forms = {time.strftime(form, now) for form in ("%Y", "%Y%m", "%B", "%G-W%V", "%b %Y")}
+    named = [form for form in forms if re.search(rf"(?<!\d){re.escape(form)}(?!\d)", text)]
+    return any(form not in typed for form in named)
 
 
 def _fact(key: str, value: object) -> Fact:

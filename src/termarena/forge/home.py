@@ -16,12 +16,20 @@ __all__ = ["SETTINGS", "TASKS", "init", "settings_of"]
 SETTINGS: Final = "forge.toml"
 TASKS: Final = "tasks"
 _TEXT: Final = """\
-# Where the gates of this forge stand; each is from 0 to 1.
+# Where the gates of this forge stand, and what it may use. Thresholds are from 0 to 1.
 
 # A replay that is less like its recording than this is refused.
 least_fidelity = {least_fidelity}
 # Tests that tell fewer partial solutions from the whole one are refused.
 least_mutation_score = {least_mutation_score}
+# What the Dockerfiles of tasks begin with: Debian 12, from wherever you have it.
+base_image = "{base_image}"
+# Make a session that takes programs which this machine does not have on the image of its Dockerfile; uses a network.
+build_images = false
+
+# Repositories that a session cloned, as they were on its day; fetching them uses a network.
+[repositories]
+fetch = false
 
 # What may be made at all; the other thresholds of screening can stand here too.
 [screen]

@@ -309,8 +309,8 @@ def _begins(recording: str, name: str) -> bool:
 
 @cache
 def code_digest() -> str:
-    """Of the forge's own files, and of the proof's, which makes the partial solutions: other code may come to another
-    outcome."""
+    """Of the forge's own files, of what reads shell lines, and of the proof's, which makes the partial solutions: other
+    code may come to another outcome."""
     total = hashlib.sha256()
     for path in sorted(_sources(), key=str):
         total.update(path.read_bytes())
@@ -319,7 +319,8 @@ def code_digest() -> str:
 
 def _sources() -> Iterator[Path]:
     rooms = Path(str(files("termarena")))
-    return (path for room in ("forge", "proof") for path in (rooms / room).rglob("*") if path.suffix in (".py", ".tsv"))
+    names = (".py", ".tsv", ".gz")
+    return (path for room in ("forge", "proof", "shell") for path in (rooms / room).rglob("*") if path.suffix in names)
 
 
 def key_of(transcript: Transcript, config: BaseModel) -> str:

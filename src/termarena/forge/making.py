@@ -14,10 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
 from termarena.forge.describing import descriptions
-from termarena.forge.draft import synthesize
+from termarena.forge.draft import BASE_IMAGE, synthesize
 from termarena.forge.facts import gather
+from termarena.forge.installs import installed_by
 from termarena.forge.model_rules import ModelRules
 from termarena.forge.replay import amended, replay
+from termarena.forge.repositories import RepositoryRules, fetch_repository
 from termarena.forge.screening import ScreenRules, screen
 from termarena.forge.script import solution_script
 from termarena.forge.steps import NOT_STARTED, Role, files_of, resolve
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from termarena.forge.trials import Proof
     from termarena.sandbox.staging import StartState
 
-__all__ = ["Making", "MakingConfig", "evidence", "put_in_place"]
+__all__ = ["Making", "MakingConfig", "check_proof", "evidence", "put_in_place"]
 
 REPAIRS: Final = 3
 """How often a draft is mended after a replay before it is given up."""
@@ -56,6 +58,12 @@ class MakingConfig(BaseModel):
     """A replay that is less like its recording than this is refused."""
     least_mutation_score: float = Field(0.8, ge=0, le=1)
     """Tests that tell fewer partial solutions from the whole one are refused."""
+    base_image: str = BASE_IMAGE
+    """What the Dockerfiles of tasks begin with: Debian 12, from wherever you have it."""
+    build_images: bool = False
+    """Whether a session that takes programs which this machine does not have is made on the image of its Dockerfile.
+    Building it uses a network; what is of the recording still runs without one."""
+    repositories: RepositoryRules = RepositoryRules()
     screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
     """What may be made at all. Sessions that only print are wanted here: their results go to files."""
     model: ModelRules | None = None
@@ -71,6 +79,8 @@ class Making:
     workspace: Path
     """A folder for what is in the making; its maker removes it."""
     config: MakingConfig = field(default_factory=MakingConfig)
+    cache: Path | None = None
+    """Where fetched repositories stay; in the workspace if nowhere."""
     screening: Screening | None = None
     draft: Draft | None = None
     state: StartState | None = None
@@ -97,14 +107,25 @@ class Making:
 
     def synthesize(self) -> Draft:
         """Stage 4: the draft."""
-        self.draft = synthesize(self.screen())
-        return self.draft
+        draft = self.draft = replace(synthesize(self.screen()), base_image=self.config.base_image)
+        if draft.clones and not self.config.repositories.fetch:
+            problem = f"cloning {draft.clones[0].url} needs a network beyond the machine"
+            raise RecordingRefused(
+                "synthesize", f"{problem}; `fetch = true` under [repositories] in forge.toml allows it"
+            )
+        return draft
+
+    def _fetch(self, draft: Draft) -> Draft:
+        cache, rules = self.cache or self.workspace / "repositories", self.config.repositories
+        found = [fetch_repository(clone, draft.recorded_at, rules, cache) for clone in draft.clones]
+        return replace(draft, repositories=tuple(found))
 
     async def reproduce(self) -> Draft:
         """Stage 5: the start state, and the session again on it; what the replay shows mends the draft, a few times."""
         draft = await asyncio.to_thread(self.synthesize)
+        draft = await asyncio.to_thread(self._fetch, draft)
         for attempt in range(REPAIRS):
-            state = await _built(self.bench, draft, self.workspace / f"draft-{attempt}")
+            draft, state = await self._start(draft, self.workspace / f"draft-{attempt}")
             again = await replay(state, draft)
             self.draft, self.state, self.replay = draft, state, again
             mended = _mended(draft, again)
@@ -115,6 +136,17 @@ class Making:
         if complaint := await self.bench.complaint(state, draft.solution):
             raise RecordingRefused("reproduce", f"the solution is no sound script: {complaint}")
         return draft
+
+    async def _start(self, draft: Draft, folder: Path) -> tuple[Draft, StartState]:
+        """The draft's start state, on the machine's own programs or else on an image, if that may be built."""
+        try:
+            return draft, await _built(self.bench, draft, folder)
+        except CapabilityMissing as error:
+            if draft.is_on_image or not self.config.build_images:
+                hint = "" if draft.is_on_image else "; `build_images = true` in forge.toml makes it on an image"
+                raise RecordingRefused("reproduce", f"the start state cannot be made: {error}{hint}") from error
+        on_image = replace(draft, is_on_image=True)
+        return await self._start(on_image, folder.with_name(f"{folder.name}-image"))
 
     async def test(self) -> tuple[Fact, ...]:
         """Stage 6: the facts, and the draft without the steps that no fact depends on."""
@@ -138,7 +170,7 @@ class Making:
         tests = files_of_tests(draft, facts)
         await asyncio.to_thread(write_task, draft, folder, instruction=text, tests=tests, measured=measured)
         self.proof = await prove(self.bench, folder, draft, facts, logs=self.workspace / "trials")
-        _check_proof(self.proof, self.config)
+        check_proof(self.proof, self.config)
         lineage = json.dumps(_lineage(self), indent=2) + "\n"
         await asyncio.to_thread((folder / "lineage.json").write_text, lineage, "utf-8")
         return folder
@@ -168,7 +200,7 @@ async def _built(bench: Bench, draft: Draft, folder: Path) -> StartState:
     await asyncio.to_thread(write_environment, draft, folder)
     try:
         _, state = await bench.start_state(folder)
-    except (TaskError, CapabilityMissing) as error:
+    except TaskError as error:
         raise RecordingRefused("reproduce", f"the start state cannot be made: {error}") from error
     return state
 
@@ -226,21 +258,26 @@ def _dropped(step: Step) -> Step:
 
 
 def _givens(draft: Draft) -> list[str]:
+    cloned = [one.clone.folder for one in draft.repositories]
     made = [path for step in draft.steps if step.role is Role.INPUT for path in files_of(step)]
-    return list(dict.fromkeys([*(given.path for given in draft.inputs), *made]))
+    return list(dict.fromkeys([*cloned, *(given.path for given in draft.inputs), *made]))
 
 
 # Proving.
 
 
-def _check_proof(proof: Proof, config: MakingConfig) -> None:
+def check_proof(proof: Proof, config: MakingConfig) -> None:
+    """The gate: raises `RecordingRefused` with the name of the trial that did not hold."""
     for trial in proof.broken:
         if trial.kind == "AllPassing":
             raise RecordingRefused("prove", f"AllPassing: the whole solution fails {', '.join(trial.failed[:3])}")
         if trial.kind == "Nop":
             raise RecordingRefused("prove", f"Nop: without any work these pass: {', '.join(trial.passed[:3])}")
+        if trial.kind == "Equivalence":
+            problem = f"the tests refuse a solution that is just as right ({trial.variant})"
+            raise RecordingRefused("prove", f"Equivalence: {problem}: {', '.join(trial.failed[:3])}")
     if proof.mutation_score < config.least_mutation_score:
-        survivors = ", ".join(trial.variant for trial in proof.broken[:3])
+        survivors = ", ".join([trial.variant for trial in proof.broken if trial.kind == "Partial"][:3])
         raise RecordingRefused("prove", f"Partial: the tests pass {survivors}; score {proof.mutation_score:.2f}")
 
 
@@ -248,7 +285,7 @@ def _lineage(making: Making) -> dict[str, Any]:
     """What goes with a task: where it comes from and what was proven; no word of the recording's output."""
     found = evidence(making)
     source = making.draft.source if making.draft else ""
-    kept = {name: found[name] for name in ("fidelity", "mutation_score", "trials")}
+    kept = {name: found[name] for name in ("environment", "fidelity", "mutation_score", "trials")}
     return {"recording": {"source": source, "digest": making.transcript.digest}, **kept}
 
 
@@ -263,11 +300,19 @@ def evidence(making: Making) -> dict[str, Any]:
         "screening": [one.model_dump(mode="json") for one in making.screening.findings] if making.screening else [],
         "task_id": draft.id if draft else None,
         "steps": [_told(step, likenesses.get(step.number)) for step in draft.steps] if draft else [],
+        "environment": _surroundings(draft) if draft else {},
         "fidelity": round(again.fidelity, 4) if again else None,
         "facts": [{"probe": fact.probe, "about": fact.path} for fact in making.facts],
         "mutation_score": round(proof.mutation_score, 4) if proof else None,
         "trials": [trial.model_dump(mode="json") for trial in proof.trials] if proof else [],
     }
+
+
+def _surroundings(draft: Draft) -> dict[str, Any]:
+    """What the image is made of, as far as that is not in its Dockerfile."""
+    fetched = [{"url": one.clone.url, "commit": one.commit} for one in draft.repositories]
+    undated = installed_by(draft.steps, draft.recorded_at).undated
+    return {"recorded_at": draft.recorded_at, "repositories": fetched, "undated": list(undated)}
 
 
 def _told(step: Step, again: Replayed | None) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Commands and the Debian packages that bring them: a small index, made by `scripts/command_packages.py`."""
+"""Commands and the Debian packages that bring them: the index that `scripts/command_packages.py` makes."""
 
 from __future__ import annotations
 
+import gzip
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -17,14 +18,14 @@ login mawk mount passwd perl-base sed sysvinit-utils tar util-linux
 """
 ESSENTIAL: Final = frozenset(_ESSENTIAL.split())
 """What every Debian image has."""
-_COMPANIONS: Final = {"gcc": "libc6-dev"}
+_COMPANIONS: Final = {"gcc": "libc6-dev", "clang": "libc6-dev", "cmake": "make"}
 """What a package only recommends, and its commands cannot do without."""
 
 
 @cache
 def package_index() -> Mapping[str, str]:
     """The package of each command that Debian puts on the PATH, as far as one is meant by that name."""
-    text = files("termarena.forge").joinpath("command_packages.tsv").read_text("utf-8")
+    text = gzip.decompress(files("termarena.forge").joinpath("command_packages.tsv.gz").read_bytes()).decode()
     rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
     return {command: package for package, commands in rows for command in commands.split()}
 

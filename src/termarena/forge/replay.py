@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import NoExitStatus, TerminalEnded, TerminalTimeout
-from termarena.forge.effects import Effect
 from termarena.forge.masking import likeness
 from termarena.forge.steps import Role
 from termarena.sandbox.terminal import TerminalOptions, open_terminal
+from termarena.shell.effects import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

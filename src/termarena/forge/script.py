@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from termarena.forge.effects import Effect
 from termarena.forge.steps import Role
+from termarena.shell.effects import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

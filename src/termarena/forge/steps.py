@@ -7,18 +7,20 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatch
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
-from termarena.forge.effects import EDITORS, INSTALLERS, Effect, bare_words, effect_of
-from termarena.forge.shell import parse_line
+from termarena.forge.repositories import clone_of
+from termarena.shell.effects import EDITORS, INSTALLERS, Effect, effect_of
+from termarena.shell.lines import parse_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from termarena.forge.places import Places
-    from termarena.forge.shell import Line
     from termarena.forge.transcript import Command
+    from termarena.shell.lines import Line
 
 __all__ = ["NOT_STARTED", "Role", "Step", "capture_answers", "promote_inputs", "resolve", "steps_of"]
 
@@ -35,6 +37,7 @@ ls ll la cat pwd echo head tail tree date whoami id which type file stat printf 
 hostname uname ps df du history bat
 """
 _SHOWS: Final = frozenset(_SHOWING.split())
+_CONTAINERS: Final = frozenset({"docker", "podman", "kubectl"})
 _GATHERERS: Final = frozenset({"make", "git", "tar", "zip", "find", "cp", "rsync", "python3", "python", "gcc", "cmake"})
 
 
@@ -44,6 +47,7 @@ class Role(StrEnum):
     SOLVE = "solve"  # part of the solution
     INPUT = "input"  # makes what the solution works on: part of the environment
     ANSWER = "answer"  # its output is the result, and goes to a file
+    FETCHED = "fetched"  # brings a repository: part of the environment, as it was on that day
     READ = "read"  # only looks: evidence for the replay, nothing else
     DROPPED = "dropped"  # not part of anything; `reason` says why
 
@@ -131,7 +135,14 @@ def _with_input(command: Command, typed: list[Command]) -> Command:
     if not line.is_plain or _first(line) not in _TALKATIVE:
         raise RecordingRefused(GATE, f"lines were typed into `{_shown(command.text)}`, which cannot be fed again")
     text = "\n".join(one for one in lines if one.strip() not in _GOODBYES)
-    return command.model_copy(update={"text": f"{command.text} <<'INPUT'\n{text}\nINPUT", "output": shown})
+    end = next(word for word in _ends() if word not in text.split("\n"))
+    return command.model_copy(update={"text": f"{command.text} <<'{end}'\n{text}\n{end}", "output": shown})
+
+
+def _ends() -> Iterator[str]:
+    """Words that may end a here-document, the usual one first: a line of what was typed may be the word itself."""
+    yield "INPUT"
+    yield from (f"INPUT_{number}" for number in count(2))
 
 
 def _first_role(step: Step, command: Command) -> Step:
@@ -168,7 +179,10 @@ def _reaching(step: Step) -> Step:
         return step.cast_as(Role.DROPPED, f"failed with status {step.exit_status}")
     if any(name in INSTALLERS for name in _names(step.line)):
         return step.cast_as(Role.DROPPED, "installs: part of the environment")
-    raise RecordingRefused(GATE, f"`{_shown(step.text)}` needs a network beyond the machine")
+    if step.line.is_plain and clone_of(step.line.simples[0].words, step.cwd):
+        return step.cast_as(Role.FETCHED, "brings a repository: part of the environment")
+    needed = "a container engine" if _CONTAINERS & set(_names(step.line)) else "a network beyond the machine"
+    raise RecordingRefused(GATE, f"`{_shown(step.text)}` needs {needed}")
 
 
 def _corrected(steps: list[Step]) -> Iterable[Step]:
@@ -196,7 +210,7 @@ def _folder_after(line: Line, cwd: str) -> str:
 
 
 def _names(line: Line) -> list[str]:
-    return [words[0].rpartition("/")[2] for words in map(bare_words, line.simples) if words]
+    return [words[0].rpartition("/")[2] for words in (simple.bare for simple in line.simples) if words]
 
 
 def _first(line: Line) -> str:

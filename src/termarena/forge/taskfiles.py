@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 import tomli_w
 
 from termarena.forge.categories import category_of
-from termarena.forge.environment import installed_by
+from termarena.forge.installs import installed_by
 from termarena.forge.packages import packages_for
 
 if TYPE_CHECKING:
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.forge.draft import Draft
+    from termarena.forge.repositories import Repository
 
 __all__ = ["write_environment", "write_task"]
 
-BASE_IMAGE: Final = "debian:bookworm-slim"
 _SETUP: Final = """\
 #!/bin/sh
 # Makes the start state: runs in the folder that holds this file, as root.
@@ -51,6 +52,10 @@ def write_task(
         path.write_text(content, encoding="utf-8")
         if name.endswith(".sh"):
             path.chmod(0o755)
+    for number, repository in enumerate(draft.repositories, 1):
+        target = folder / "environment" / "repositories" / f"{number}.bundle"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(repository.bundle, target)
 
 
 def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,9 +76,13 @@ def _document(draft: Draft, measured: Mapping[str, Any]) -> dict[str, Any]:
             "tags": list(category.tags),
             "terminalworld_category": category.theirs,
             "recording_digest": draft.digest,
-            "recorded_at": (draft.facts.recorded_at if draft.facts else None) or "unknown",
+            "recorded_at": draft.recorded_at or "unknown",
             "license": draft.licence or "unknown: ask whoever made the recording",
-            "termarena": {"requires": list(draft.requires), "setup": "setup.sh"},
+            "repositories": [_origin(one) for one in draft.repositories],
+            "termarena": {
+                **({} if draft.is_on_image else {"requires": list(draft.requires), "setup": "setup.sh"}),
+                "tests": {"verdict": "reward_pipe"},
+            },
         },
         "agent": {"timeout_sec": float(min(3600, max(300, round(60 * took_s))))},
         "verifier": {"timeout_sec": 120.0},
@@ -101,31 +110,66 @@ def _environment(draft: Draft) -> dict[str, str]:
     return files
 
 
+def _origin(repository: Repository) -> dict[str, str]:
+    licence = repository.licence or "none found"
+    return {"url": repository.clone.url, "commit": repository.commit, "license_file": licence}
+
+
 def _dockerfile(draft: Draft) -> str:
-    installed = installed_by(draft.steps)
-    pip = ("python3-pip",) if installed.python else ()
-    packages = sorted({*packages_for(draft.requires), *installed.debian, *pip})
-    lines = [f"FROM {BASE_IMAGE}"]
-    if packages:
+    lines = [f"FROM {draft.base_image}"]
+    if packages := _debian(draft):
         install = "apt-get update && apt-get install -y --no-install-recommends"
         lines.append(f"RUN {install} {shlex.join(packages)} && rm -rf /var/lib/apt/lists/*")
-    if installed.python:
-        lines.append(f"RUN pip3 install --no-cache-dir --break-system-packages {shlex.join(installed.python)}")
+    lines += _language_packages(draft)
     lines += [f"WORKDIR {draft.workdir}", "COPY . /tmp/environment"]
     lines.append("RUN sh /tmp/environment/setup.sh && rm -rf /tmp/environment")
     return "\n".join(lines) + "\n"
+
+
+def _debian(draft: Draft) -> list[str]:
+    installed = installed_by(draft.steps, draft.recorded_at)
+    pip = ("python3-pip",) if installed.python else ()
+    npm = ("npm",) if installed.node or installed.node_here else ()
+    asked = [name for one in draft.repositories for name in one.needs.debian]
+    return sorted({*packages_for(draft.called), *installed.debian, *pip, *npm, *asked})
+
+
+def _language_packages(draft: Draft) -> list[str]:
+    installed = installed_by(draft.steps, draft.recorded_at)
+    python = dict.fromkeys([*installed.python, *(name for one in draft.repositories for name in one.needs.python)])
+    # npm alone can be told a day: it then takes the newest versions of that day.
+    before = f"--before={draft.recorded_at[:10]} " if draft.recorded_at else ""
+    lines = [f"# The newest version, which may not be the recording's: {name}" for name in installed.undated]
+    if python:
+        lines.append(f"RUN pip3 install --no-cache-dir --break-system-packages {shlex.join(python)}")
+    if installed.node:
+        lines.append(f"RUN npm install --global {before}{shlex.join(installed.node)}")
+    if installed.node_here:
+        lines.append(f"RUN npm install --prefix {draft.workdir} {before}{shlex.join(installed.node_here)}")
+    return lines
 
 
 def _setup(draft: Draft) -> str:
     lines = [_SETUP.format(workdir=shlex.quote(draft.workdir))]
     if "git" in draft.requires:
         lines.append(_GIT)
+    lines += [_checkout(number, repository) for number, repository in enumerate(draft.repositories, 1)]
     for number, given in enumerate(draft.inputs, 1):
         path = shlex.quote(given.path)
         lines.append(f'mkdir -p "$(dirname {path})"\ncp "$here/files/{number}" {path}\n')
     if draft.preparation is not None:
         lines.append('bash "$here/inputs.sh"\n')
     return "".join(lines)
+
+
+def _checkout(number: int, repository: Repository) -> str:
+    folder, url, branch = map(shlex.quote, (repository.clone.folder, repository.clone.url, repository.branch))
+    fetched = f"refs/forge/{repository.commit}:refs/remotes/origin/{branch}"
+    return (
+        f"git init -q -b {branch} {folder}\ngit -C {folder} remote add origin {url}\n"
+        f'git -C {folder} fetch -q --no-tags "$here/repositories/{number}.bundle" {fetched}\n'
+        f"git -C {folder} checkout -q -B {branch} --track origin/{branch}\n"
+    )
 
 
 # A recording shows commits and seldom who git was told to be.

@@ -179,7 +179,41 @@ def _status(fact: Fact) -> str:
 
 
 def _owner(fact: Fact) -> str:
-    return f"`{fact.path}` belongs to the user with the number {fact.value[0]} and the group {fact.value[1]}."
+    user, group = (f"with the number {name}" if str(name).isdecimal() else f"`{name}`" for name in fact.value)
+    return f"`{fact.path}` belongs to the user {user} and the group {group}."
+
+
+def _user(fact: Fact) -> str:
+    told = fact.value
+    member = f" and is a member of {_names(told['groups'])}" if told["groups"] else ""
+    place = f"the home folder `{told['home']}`, the shell `{told['shell']}` and the primary group `{told['group']}`"
+    return f"There is a user `{fact.path}` who has {place}{member}."
+
+
+def _group(fact: Fact) -> str:
+    return f"There is a group `{fact.path}`, and exactly these are listed as its members: {_names(fact.value)}."
+
+
+def _yaml(fact: Fact) -> str:
+    value = json.dumps(fact.value, indent=2, ensure_ascii=False)
+    return f"`{fact.path}` is a YAML file with this value, which is written as JSON here:{_block(value)}"
+
+
+def _cron(fact: Fact) -> str:
+    return f"`{fact.path}` is a table of cron with exactly these jobs, in any order:{_block(chr(10).join(fact.value))}"
+
+
+def _serves(fact: Fact) -> str:
+    status, _, body = str(fact.value).partition("\n")
+    if status.startswith("HTTP "):
+        page = (
+            f"the status {status[5:]} and this body:{_block(body)}" if body else f"the status {status[5:]} and no body"
+        )
+        return (
+            f"A service is running and answers an HTTP request for `/` on port {fact.path} of this machine with {page}"
+        )
+    said = f"says this:{_block(str(fact.value))}" if fact.value else "says nothing by itself."
+    return f"A service is running, listens on TCP port {fact.path} of this machine, and {said}"
 
 
 def _program(fact: Fact) -> str:
@@ -196,8 +230,12 @@ _TELL: Final[Mapping[str, Callable[[Fact], str]]] = {
     "kind": _kind,
     "mode": lambda fact: f"`{fact.path}` has the permissions {fact.value} (octal).",
     "owner": _owner,
+    "user": _user,
+    "group": _group,
+    "yaml_value": _yaml,
+    "cron_jobs": _cron,
+    "serves": _serves,
     "link_target": lambda fact: f"`{fact.path}` is a symbolic link to `{fact.value}`.",
-    "entries": lambda fact: f"`{fact.path}` is a folder that holds exactly {_names(fact.value)}.",
     "digest": lambda fact: f"`{fact.path}` is a file whose SHA-256 is `{fact.value}`.",
     "text": _text,
     "json_value": _json,

@@ -166,9 +166,12 @@ class _Shop:
     async def _made(self, transcript: Transcript, key: str) -> Outcome:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="termarena-forge-", ignore_cleanup_errors=True) as workspace:
-            making = Making(transcript, self.bench, Path(workspace), self.order.config)
+            making = Making(
+                transcript, self.bench, Path(workspace), self.order.config, self.ledger.folder / "repositories"
+            )
             folder, found = None, evidence(making)
             assistant = self.order.assistant() if self.order.assistant is not None else None
+            state: State = "admitted"
             try:
                 if assistant is None:
                     folder = await making.make(self.out)
@@ -176,7 +179,7 @@ class _Shop:
                     made = await assistant.prove(making)
                     making, folder = made.making, self.out / made.folder.name
                     await asyncio.to_thread(put_in_place, made.folder, folder)
-                state, why = _ADMITTED
+                why = ("prove", making.proof.told if making.proof else "")
             except RecordingRefused as refused:
                 state, why = "refused", (refused.gate, refused.reason)
             except Exception as error:  # noqa: BLE001 - the border of one recording: no other one is to suffer from it
@@ -218,7 +221,6 @@ class _Shop:
                 self.ledger.unplace(recording, folder)
 
 
-_ADMITTED: Final[tuple[State, tuple[str, str]]] = ("admitted", ("prove", "all three trials hold"))
 _NOTHING_FOUND: Final[dict[str, Any]] = {"title": "", "screening": [], "steps": [], "facts": [], "trials": []}
 
 

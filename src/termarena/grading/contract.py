@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from termarena.tasks.model import Toolchain
+
 __all__ = [
     "FaultReason",
     "GradedIn",
@@ -78,6 +80,9 @@ class Verdict(_Frozen):
     raw_reward: float | None = None
     """What the tests gave, before a critical finding took it away."""
     graded_in: GradedIn
+    toolchain: Toolchain = "agents"
+    """Whose shell, interpreter and libraries ran the tests: those that the agent left, which are watched, or those of
+    the start."""
     tests: tuple[TestResult, ...] = ()
     findings: tuple[IntegrityFinding, ...] = ()
     is_tampered: bool = False

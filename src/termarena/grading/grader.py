@@ -14,7 +14,7 @@ from termarena.grading.faults import NoVerdict
 from termarena.grading.integrity import blamed, examine, inspect
 from termarena.grading.job import GradingJob
 from termarena.grading.laying import VERIFIER_LOGS, NotClean, Room, Stock, lay
-from termarena.grading.logs import fetch_logs, keeping_logs, reward_in
+from termarena.grading.logs import fetch_logs, keeping_logs, reward_in, reward_told
 from termarena.grading.named_tests import named_in
 from termarena.grading.parsers import PARSERS, all_passed, is_open
 from termarena.grading.reports import reported_tests
@@ -175,6 +175,10 @@ def _judge(job: GradingJob, found: _Found, run: TestRun, logs: Path) -> None:
         found.tests = reported_tests(logs) or named_in(run.output.text())
         if not run.timed_out:
             found.rewards = reward_in(logs)
+    elif job.verdict == "reward_pipe":
+        found.tests = reported_tests(logs) or named_in(run.output.text())
+        if not run.timed_out:
+            found.rewards = reward_told(run.told)
     elif job.verdict == "exit_status":
         found.tests = reported_tests(logs) or named_in(run.output.text())
         found.rewards = {"reward": float(run.exit_status == 0)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from termarena.grading.contract import GradingFault, IntegrityFinding, Verdict
 from termarena.grading.evidence import gather
 from termarena.grading.packages import has_packages
+from termarena.grading.parsers import PARSERS
 from termarena.grading.rules import RULES, Evidence, Scene, check, is_watched
 from termarena.grading.rules.rule import SYSTEM_PATH, canonical
 from termarena.grading.rules.tools import OURS
@@ -108,7 +109,7 @@ def _words(task: Task) -> frozenset[str]:
     for tests in suites:
         if tests is not None:
             words |= _words_in(tests.files)
-            words |= {"bash"} if tests.verdict not in ("reward_file", "exit_status") else set()
+            words |= {"bash"} if tests.verdict in PARSERS else set()
     return frozenset(words)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from termarena.grading.job import GradingJob
     from termarena.sandbox.contract import Sandbox
 
-__all__ = ["LOGS_BYTES", "fetch_logs", "keeping_logs", "reward_in"]
+__all__ = ["LOGS_BYTES", "fetch_logs", "keeping_logs", "reward_in", "reward_told"]
 
 LOGS_BYTES: Final = 64 << 20
 
@@ -104,6 +104,16 @@ def reward_in(folder: Path) -> Mapping[str, float]:
         content = file.read(REWARD_BYTES + 1)
     try:
         return parse_reward(path.name, content)
+    except BadReward as error:
+        raise NoVerdict("bad_reward", str(error)) from error
+
+
+def reward_told(content: bytes) -> Mapping[str, float]:
+    """The reward that came through the tests' pipe: one number, told once; raises `NoVerdict`."""
+    if not content:
+        raise NoVerdict("no_reward", "the tests ended and wrote nothing to their reward's pipe")
+    try:
+        return parse_reward("the reward's pipe", content)
     except BadReward as error:
         raise NoVerdict("bad_reward", str(error)) from error
 

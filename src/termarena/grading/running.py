@@ -31,6 +31,10 @@ LONGEST_SHEBANG: Final = 256
 BASH: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 # Both outputs as one, in the order of writing; the script's own process takes the shell's place.
 _MERGED: Final = 'exec 2>&1; exec "$@"'
+# The same, and what was the pipe of errors is the reward's.
+_WITH_PIPE: Final = 'exec 3>&2 2>&1; exec "$@"'
+REWARD_PIPE: Final = {"TERMARENA_REWARD_FD": "3"}
+"""What tells tests that their reward goes through a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class TestRun:
     """What ended it, where it did not end by itself."""
     timed_out: bool = False
     oom_killed: bool = False
+    told: bytes = b""
+    """What came through the reward's pipe."""
     findings: tuple[IntegrityFinding, ...] = ()
 
 
@@ -80,8 +86,9 @@ async def _typed(terminal: Terminal, job: GradingJob) -> TestRun:
 
 
 async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
+    has_pipe = job.verdict == "reward_pipe"
     done = await box.exec(
-        [SHELL, "-c", _MERGED, "sh", *_command(job)],
+        [SHELL, "-c", _WITH_PIPE if has_pipe else _MERGED, "sh", *_command(job)],
         timeout_s=job.timeout_s,
         user=job.user,
         cwd=cwd,
@@ -96,12 +103,13 @@ async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
         signal=done.signal,
         timed_out=done.timed_out,
         oom_killed=done.oom_killed,
+        told=done.stderr if has_pipe else b"",
         findings=(missing,) if missing else (),
     )
 
 
 def _environment(job: GradingJob) -> Mapping[str, str]:
-    own = {"TEST_DIR": TESTS} if job.verdict in PARSERS else {}
+    own = {"TEST_DIR": TESTS} if job.verdict in PARSERS else REWARD_PIPE if job.verdict == "reward_pipe" else {}
     return {**own, **filled_in(job.grading.env, job.variables)}
 
 

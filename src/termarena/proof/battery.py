@@ -32,7 +32,7 @@ from termarena.proof.hackable import prove_not_hackable
 from termarena.proof.leaks import prove_no_leaks
 from termarena.proof.ledger import Ledger
 from termarena.proof.report import Proof
-from termarena.proof.solvable import prove_solvable
+from termarena.proof.solvable import is_comparable, prove_solvable
 from termarena.proof.stand import Stand
 from termarena.proof.trivial import prove_not_trivial
 
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
 __all__ = ["BATTERY", "BatteryOptions", "prove_task", "solution_digest"]
 
-BATTERY: Final = 1
+BATTERY: Final = 2
 """Goes up when a trial of the same name is no longer the same trial: evidence of another version is not used."""
 
-DECIDING: Final = ("agents", "grading", "proof", "runs", "sandbox")
+DECIDING: Final = ("agents", "grading", "proof", "runs", "sandbox", "shell")
 """Rooms of which a change can change what a trial comes to."""
 
 
@@ -137,7 +137,9 @@ async def _carry_out(stand: Stand, options: BatteryOptions, found: _Findings) ->
     if solved is not None and found.solvable is not None:
         await _judge_tests(stand, options, found, solved)
     if found.trivial.is_scored and not found.trivial.passes:
-        found.hackable, tried = await prove_not_hackable(stand, options.exploits)
+        found.hackable, tried = await prove_not_hackable(
+            stand, options.exploits, nothing=max(found.trivial.reward or 0.0, 0.0)
+        )
         found.evidence += tried
         found.faults += hackable_faults(found.hackable)
     found.leaks = await prove_no_leaks(stand, solved)
@@ -149,7 +151,7 @@ async def _carry_out(stand: Stand, options: BatteryOptions, found: _Findings) ->
 async def _judge_tests(stand: Stand, options: BatteryOptions, found: _Findings, solved: Evidence) -> None:
     """Whether the tests refuse what is wrong, and nothing else."""
     noise = frozenset(found.solvable.noise) if found.solvable is not None else frozenset()
-    passed = [one for one in found.evidence if one.stage == "solvable" and one.passes and one is not solved]
+    passed = [one for one in found.evidence if is_comparable(one) and one is not solved]
     found.discriminating, tried = await prove_discriminating(
         stand, [solved, *passed], noise=noise, most=options.mutants, budget_s=options.mutants_s
     )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["card_of", "plain", "rows_of", "survivors_of"]
 
 SHOWN = 12
+SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/etc/ld.so.")
+"""Where the programs are that run tests."""
 
 
 def card_of(proof: Proof) -> str:
@@ -53,7 +55,8 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
         share = f"{solvable.passes} of {solvable.attempts}"
         yield "Does the reference solution pass?", f"{share}; it fails in {low:.0%} to {high:.0%} of attempts (95 %)"
     if (trivial := proof.trivial) is not None:
-        answer = "yes" if trivial.passes else "no" if trivial.is_scored else "the tests do not say"
+        part = f", but it earns {trivial.reward:g}" if trivial.reward and not trivial.passes else ""
+        answer = "yes" if trivial.passes else f"no{part}" if trivial.is_scored else "the tests do not say"
         tests = (
             f"; {len(trivial.passing_tests)} of {trivial.tests} tests pass with nothing done" if trivial.tests else ""
         )
@@ -73,9 +76,15 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
             "Can a reward be had without solving it?",
             f"of {hackable.tried} exploits that earn one: {shares}{untried}",
         )
+    solved = next((one for one in proof.evidence if one.stage == "solvable" and one.passes), None)
+    if solved is not None:
+        changed = next((path for path in sorted(solved.state) if path.startswith(SYSTEM)), None)
+        answer = "yes" if changed is None else f"no: the solution changes {changed}"
+        yield "Could its tests run on the system of the start?", answer
     if (leaks := proof.leaks) is not None:
         found = f"{len(leaks.leaks)} things" if leaks.leaks else "nothing"
-        yield "Can the agent find what it must not?", f"{found}, in {leaks.files} files of the start state"
+        below = f" and {leaks.layers} layers of its image" if leaks.layers else ""
+        yield "Can the agent find what it must not?", f"{found}, in {leaks.files} files of the start state{below}"
     if (cost := proof.cost) is not None:
         memory = f", {cost.memory_mb:g} MiB of memory" if cost.memory_mb is not None else ""
         yield "What does it take?", f"{cost.work_s:.1f} s to solve, {cost.grade_s:.1f} s to grade{memory}"
@@ -93,6 +102,12 @@ def _details(proof: Proof) -> Iterator[str]:
         names = proof.trivial.passing_tests
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         yield f"Tests that pass with nothing done: {', '.join(f'`{plain(name)}`' for name in names[:SHOWN])}{more}."
+        yield ""
+    if proof.solvable is not None and proof.solvable.untried:
+        yield "Not tried:"
+        yield ""
+        for missing in proof.solvable.untried:
+            yield f"- {missing.condition}: {plain(missing.why)}."
         yield ""
     if survivors := survivors_of(proof):
         yield "Wrong solutions that pass:"

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from termarena.sandbox import SandboxSpec
 
-__all__ = ["CONDITIONS", "PLAIN", "Condition", "condition"]
+__all__ = ["CONDITIONS", "PLACE", "PLAIN", "Condition", "condition"]
 
+PLACE: Final = "/opt/.termarena"
+"""Where a sandbox has what a condition needs."""
 LEAST_CPUS: Final = 0.25
 
 
@@ -26,6 +28,12 @@ class Condition:
     env: Mapping[str, str] = field(default_factory=dict)
     cpu_share: float = 1.0
     """Of the processor time that the task would have."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """What the sandbox needs for it, by names below `PLACE`: laid before the solution begins."""
+    user: str | None = None
+    """Who carries the solution out, the working folder being theirs; None is whoever the task says."""
+    probe: Callable[[str], str | None] | None = None
+    """Of what `date +%s` says under this condition: why it is not reached, or None."""
 
     def applied(self, spec: SandboxSpec) -> SandboxSpec:
         """The spec under this condition. What the task sets itself stays as the task has it."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.agents.oracle import Oracle
 from termarena.proof.evidence import Evidence, Frozen, dated_in, differences, undated
-from termarena.proof.mutants import mutants_of_solution
+from termarena.proof.mutants import ELSEWHERE, mutants_of_solution
 from termarena.proof.spoiled import Spoiled, is_spoiling, spoilings
 from termarena.proof.stand import Act
 
@@ -178,7 +178,9 @@ def _end(evidence: Evidence, noise: frozenset[str]) -> str:
 def _verdict(evidence: Evidence, solved: Evidence, noise: frozenset[str]) -> str:
     if evidence.outcome == "unscored":
         return "unscored"
-    is_equal = not differences(evidence.state, solved.state, noise=noise)
+    differing = differences(evidence.state, solved.state, noise=noise)
+    # What else is there under a name that the mutant alone made up takes nothing away from the solution.
+    is_equal = all(path not in solved.state and ELSEWHERE in path for path in differing)
     if is_equal and evidence.processes_left == solved.processes_left:
         return "equal"
     return "survived" if evidence.passes else "killed"

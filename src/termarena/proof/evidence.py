@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.grading.contract import GradedIn, TestState
+from termarena.proof.conditions import PLACE
 from termarena.runs.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["Evidence", "Frozen", "Graded", "Stage", "dated_in", "differences", "
 Stage = Literal["solvable", "trivial", "discriminating", "equivalent", "hackable", "leaks"]
 MOST_PATHS: Final = 2000
 """Of a state; what lies beyond is kept as one digest."""
-OUTSIDE: Final = ("/logs", "/solution", "/oracle", "/tests", "/tmp/agent-script", "/proc", "/sys", "/dev")  # noqa: S108 - inside
+OUTSIDE: Final = ("/logs", "/solution", "/oracle", "/tests", PLACE, "/tmp/agent-script", "/proc", "/sys", "/dev")  # noqa: S108 - inside
 BYTECODE: Final = "__pycache__"
 EMPTY: Final = " " + hashlib.blake2b(b"", digest_size=32).hexdigest()[:32]
 """How the entry of a file ends that holds nothing."""
@@ -43,15 +44,13 @@ class Graded(Frozen):
     fault: str | None = None
     """Why there is no reward."""
 
-    @property
-    def earns(self) -> bool:
-        """Whether it counts as solved, as the harness grades."""
-        return self.reward is not None and self.reward >= 1
+    def earns(self, more_than: float) -> bool:
+        """Whether it is worth more than this, as the harness grades; a part of a reward is one too."""
+        return self.reward is not None and self.reward > more_than
 
-    @property
-    def fools_the_tests(self) -> bool:
-        """Whether the tests alone would have let it pass."""
-        return max(self.raw_reward or 0.0, self.reward or 0.0) >= 1
+    def fools_the_tests(self, more_than: float) -> bool:
+        """Whether the tests alone would have given more than this."""
+        return max(self.raw_reward or 0.0, self.reward or 0.0) > more_than
 
 
 class Evidence(Frozen):

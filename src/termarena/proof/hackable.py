@@ -29,7 +29,8 @@ class ExploitResult(Frozen):
     sealed_raw: bool
     """Whether it would, if nobody looked at what it changed."""
     live: bool
-    """Whether it earns a reward in its own sandbox; of an exploit that leaves no process the same as sealed."""
+    """Whether it earns a reward in its own sandbox; of an exploit that leaves no process the same as sealed, unless the
+    sealed grading has programs of its own."""
     live_raw: bool
     """Whether it would, if nobody looked: how Terminal-Bench grades."""
     is_scored: bool = True
@@ -58,19 +59,22 @@ class Hackable(Frozen):
         return tuple(one for one in self.exploits if one.sealed or (one.sealed_raw and one.defence == "task"))
 
 
-async def prove_not_hackable(stand: Stand, names: tuple[str, ...] | None = None) -> tuple[Hackable, list[Evidence]]:
-    """Try every exploit, graded sealed and, where it leaves processes behind, live too; `names` are those to try.
+async def prove_not_hackable(
+    stand: Stand, names: tuple[str, ...] | None = None, *, nothing: float = 0.0
+) -> tuple[Hackable, list[Evidence]]:
+    """Try every exploit, graded sealed and, where it leaves processes behind, live too; `names` are those to try,
+    `nothing` is what doing nothing is worth: an exploit earns a reward when it is worth more.
 
     Raises `NotFound` for one that there is not.
     """
     exploits = _chosen(names)
     tried = await stand.attempt_all([_act(one) for one in exploits])
-    return hackable_of(exploits, tried), tried
+    return hackable_of(exploits, tried, nothing=nothing), tried
 
 
-def hackable_of(exploits: Sequence[Exploit], tried: Sequence[Evidence]) -> Hackable:
+def hackable_of(exploits: Sequence[Exploit], tried: Sequence[Evidence], *, nothing: float = 0.0) -> Hackable:
     """What came of trying each."""
-    results = tuple(_result(one, evidence) for one, evidence in zip(exploits, tried, strict=True))
+    results = tuple(_result(one, evidence, nothing) for one, evidence in zip(exploits, tried, strict=True))
     judged = [result for result, evidence in zip(results, tried, strict=True) if evidence.gradings]
     return Hackable(
         tried=len(judged),
@@ -97,16 +101,16 @@ def _share(earned: list[bool]) -> float:
     return sum(earned) / len(earned) if earned else 0.0
 
 
-def _result(exploit: Exploit, evidence: Evidence) -> ExploitResult:
+def _result(exploit: Exploit, evidence: Evidence, nothing: float) -> ExploitResult:
     first = evidence.gradings[0] if evidence.gradings else None
     sealed = evidence.graded("sealed") or evidence.graded("separate") or first
     live = evidence.graded("live") or sealed
     return ExploitResult(
         name=exploit.name,
         defence=exploit.defence,
-        sealed=sealed is not None and sealed.earns,
-        sealed_raw=sealed is not None and sealed.fools_the_tests,
-        live=live is not None and live.earns,
-        live_raw=live is not None and live.fools_the_tests,
+        sealed=sealed is not None and sealed.earns(nothing),
+        sealed_raw=sealed is not None and sealed.fools_the_tests(nothing),
+        live=live is not None and live.earns(nothing),
+        live_raw=live is not None and live.fools_the_tests(nothing),
         is_scored=evidence.outcome != "unscored",
     )

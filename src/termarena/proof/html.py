@@ -54,6 +54,9 @@ def _card(proof: Proof) -> Iterator[str]:
     else:
         yield "<p>Nothing is held against it.</p>"
     yield _table(("question", "answer"), rows_of(proof))
+    if proof.solvable is not None and proof.solvable.untried:
+        told = (f"<li>{escape(one.condition)}: {escape(one.why)}.</li>" for one in proof.solvable.untried)
+        yield f"<h2>Not tried</h2><ul>{''.join(told)}</ul>"
     survivors = survivors_of(proof)
     if survivors:
         told = (f"<li>{escape(one.what)}. No test asserts {escape(one.missing)}.</li>" for one in survivors)

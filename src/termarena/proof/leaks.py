@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
-from typing import TYPE_CHECKING, Final
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.proof.evidence import Evidence, Frozen
-from termarena.proof.shell import Script
 from termarena.proof.spoiled import asked_for
+from termarena.shell.statements import Script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from termarena.proof.stand import Stand
     from termarena.sandbox import Sandbox
     from termarena.tasks.model import Task
 
-__all__ = ["Leak", "Leaks", "prove_no_leaks"]
+__all__ = ["Leak", "Leaks", "buried_in", "prove_no_leaks"]
 
 SMALLEST_BYTES: Final = 24
-"""A smaller file may be the same by chance."""
+"""A smaller file may be the same by chance, unless its name says what it is."""
+LEAST_BYTES: Final = 4
+_TELLING: Final = re.compile(r"(?i)expected|truth|answer|golden|solution|oracle|reference")
 FIND_S: Final = 60.0
 LARGEST_ANSWER_BYTES: Final = 1 << 20
+MOST_BURIED: Final = 50_000
 LEAST_COMMAND: Final = 18
 """Characters of a command that an instruction does not hold by chance."""
 GIVEN_AWAY: Final = 0.6
@@ -51,6 +57,8 @@ class Leaks(Frozen):
 
     files: int
     """That were looked at in the start state."""
+    layers: int = 0
+    """Of its image that were looked through; 0 where it has none, or the driver does not have them."""
     leaks: tuple[Leak, ...] = ()
 
 
@@ -70,24 +78,77 @@ async def _look(stand: Stand, solved: Evidence | None) -> Leaks:
     hidden = await asyncio.to_thread(_hidden, task)
     async with stand.start_state() as box:
         found = await _digests(box, task)
+    layers = await stand.image_layers()
+    buried = await asyncio.to_thread(buried_in, layers, _folders(task))
     answers = await _answers(stand, solved) if solved is not None else {}
-    leaks = [*_matching(found, hidden), *_matching(found, answers), *_named(task)]
-    return Leaks(files=len(found), leaks=tuple(dict.fromkeys(leaks)))
+    leaks = [*_matching(found, hidden | answers), *_buried(buried, hidden | answers, shown=found), *_named(task)]
+    return Leaks(files=len(found), layers=len(layers), leaks=tuple(dict.fromkeys(leaks)))
 
 
-def _hidden(task: Task) -> dict[str, tuple[str, str]]:
-    """Digest → kind and name of every file that an agent must not see, but for tests' files that it is given anyway."""
+def buried_in(layers: Sequence[Path], folders: Sequence[str]) -> dict[tuple[str, str], None]:
+    """Path and SHA-256 of every small file below these folders in any layer, also where a later one hides it; of the
+    places of the grading themselves the path alone. What cannot be read is left out."""
+    found: dict[tuple[str, str], None] = {}
+    for layer in layers:
+        found |= {(taken, ""): None for taken in TAKEN if (layer / taken[1:]).is_dir()}
+        for top in (*folders, *TAKEN):
+            for folder, _, names in os.walk(layer / top.lstrip("/")):
+                for name in names[: MOST_BURIED - len(found)]:
+                    path = Path(folder, name)
+                    if (digest := _digest(path)) is not None:
+                        found["/" + str(path.relative_to(layer)), digest] = None
+    return found
+
+
+def _digest(path: Path) -> str | None:
+    """Of a small regular file; None of anything else."""
+    try:
+        about = path.lstat()
+        if not stat.S_ISREG(about.st_mode) or not LEAST_BYTES <= about.st_size <= LARGEST_ANSWER_BYTES:
+            return None
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _buried(
+    buried: Iterable[tuple[str, str]], hidden: Mapping[str, Secret], *, shown: Mapping[str, str]
+) -> Iterator[Leak]:
+    """What is only in a layer: the agent does not see it, whoever has the image does."""
+    for path, digest in buried:
+        if path in TAKEN and path not in shown:
+            kind = "tests" if path == "/tests" else "solution"
+            yield Leak(kind=kind, where=path, what="is in a layer of the image")
+        elif digest in hidden and shown.get(path) != digest and hidden[digest].is_known_by(path):
+            secret = hidden[digest]
+            yield Leak(kind=secret.kind, where=path, what=f"is in a layer of the image, the same as {secret.name}")
+
+
+class Secret(NamedTuple):
+    """A file that an agent must not see."""
+
+    kind: str
+    name: str
+    size_bytes: int
+
+    def is_known_by(self, path: str) -> bool:
+        """Whether a file of the same content at this path is no chance."""
+        return self.size_bytes >= SMALLEST_BYTES or _TELLING.search(path.rpartition("/")[2]) is not None
+
+
+def _hidden(task: Task) -> dict[str, Secret]:
+    """By digest, every file that an agent must not see, but for tests' files that it is given anyway."""
     given = {file.sha256() for file in task.environment.context if file.kind == "file" and _is_given(file.path)}
     trees = [
         ("solution", task.solution.files if task.solution else ()),
         ("tests", task.tests.files if task.tests else ()),
     ]
     return {
-        digest: (kind, file.path)
+        digest: Secret(kind, file.path, file.size_bytes)
         for kind, files in trees
         for file in files
         if file.kind == "file"
-        and file.size_bytes >= SMALLEST_BYTES
+        and file.size_bytes >= LEAST_BYTES
         and not ((digest := file.sha256()) in given and kind == "tests")
     }
 
@@ -99,30 +160,34 @@ def _is_given(path: str) -> bool:
 
 async def _digests(box: Sandbox, task: Task) -> dict[str, str]:
     """Path → SHA-256 of every small file outside the system's folders."""
-    folders = list(dict.fromkeys((task.environment.workdir or "/app", *PLACES)))
-    done = await box.exec(["/bin/sh", "-c", _DIGESTS, "sh", *folders], user="root", cwd="/", timeout_s=FIND_S)
+    words = ["/bin/sh", "-c", _DIGESTS, "sh", *_folders(task)]
+    done = await box.exec(words, user="root", cwd="/", timeout_s=FIND_S)
     lines = done.stdout.decode("utf-8", "replace").splitlines()
     found = {line[66:]: line[:64] for line in lines if len(line) > LEAST_COMMAND and line[64:66] == "  "}
     return found | {line: "" for line in lines if line in TAKEN}
 
 
-async def _answers(stand: Stand, solved: Evidence) -> dict[str, tuple[str, str]]:
-    """Digest → kind and name of every output that the instruction names, as the solution writes it."""
+def _folders(task: Task) -> list[str]:
+    """Those that do not belong to the system."""
+    return list(dict.fromkeys((task.environment.workdir or "/app", *PLACES)))
+
+
+async def _answers(stand: Stand, solved: Evidence) -> dict[str, Secret]:
+    """By digest, every output that the instruction names, as the solution writes it."""
     contents = await stand.contents_after_solving(asked_for(stand.task, solved.state))
     return {
-        hashlib.sha256(content).hexdigest(): ("answer", path)
+        hashlib.sha256(content).hexdigest(): Secret("answer", path, len(content))
         for path, content in contents.items()
-        if SMALLEST_BYTES <= len(content) <= LARGEST_ANSWER_BYTES
+        if LEAST_BYTES <= len(content) <= LARGEST_ANSWER_BYTES
     }
 
 
-def _matching(found: Mapping[str, str], hidden: Mapping[str, tuple[str, str]]) -> Iterator[Leak]:
+def _matching(found: Mapping[str, str], hidden: Mapping[str, Secret]) -> Iterator[Leak]:
     for path, digest in found.items():
         if path in TAKEN:
             yield Leak(kind="tests" if path == "/tests" else "solution", where=path, what="is there from the start")
-        elif digest in hidden:
-            kind, name = hidden[digest]
-            yield Leak(kind=kind, where=path, what=f"is the same as {name}")
+        elif digest in hidden and hidden[digest].is_known_by(path):
+            yield Leak(kind=hidden[digest].kind, where=path, what=f"is the same as {hidden[digest].name}")
 
 
 def _named(task: Task) -> Iterator[Leak]:

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.proof.constants import evenly, numbers_in, with_number
-from termarena.proof.shell import Script
+from termarena.shell.statements import Script
 from termarena.tasks.files import FileTree, TreeFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from termarena.proof.shell import Span, Statement
+    from termarena.shell.statements import Span, Statement
     from termarena.tasks.model import Solution
 
-__all__ = ["Mutant", "Operator", "SolutionMutant", "mutants_of", "mutants_of_solution", "with_file"]
+__all__ = ["ELSEWHERE", "Mutant", "Operator", "SolutionMutant", "mutants_of", "mutants_of_solution", "with_file"]
 
 Operator = Literal["left-out", "prefix", "emptied", "constant", "wrong-path", "stale"]
 SHOWN: Final = 100
+ELSEWHERE: Final = ".other"
+"""What makes another name of a name."""
 LARGEST_PROGRAM_BYTES: Final = 256 << 10
 CONSTANTS_PER_FILE: Final = 4
 MODES: Final = frozenset({"chmod", "install", "umask", "exit", "return"})
@@ -172,7 +174,7 @@ def _elsewhere(word: str) -> str:
     """The path with another last name, within the quotes it has."""
     quote = word[-1] if word[-1:] in ("'", '"') else ""
     bare = word.removesuffix(quote).rstrip("/") if quote else word.rstrip("/")
-    return f"{bare}.other{quote}"
+    return f"{bare}{ELSEWHERE}{quote}"
 
 
 def _shown(statement: Statement) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from termarena.core.errors import NotFound, TaskFormatError
+from termarena.core.errors import UsageError
+from termarena.core.given_files import read_given_toml
 from termarena.proof.evidence import Frozen
 from termarena.proof.faults import RULES, Letter
 
@@ -38,25 +38,13 @@ class Policy(Frozen):
 def read_policy(path: Path) -> Policy:
     """Read a policy file, which is TOML.
 
-    Raises `NotFound` for a file that is not there, and `TaskFormatError` for a field that is unknown or out of range.
+    Raises `UsageError` for a file that cannot be read, is no TOML, or has a field that is unknown or out of range.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise NotFound(
-            f"no policy is at {path}", hint="--gate takes a TOML file; docs/proof.md lists its fields"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TaskFormatError(str(path), found=f"TOML that does not parse: {error}", expected="a policy") from error
-    try:
-        policy = Policy.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise TaskFormatError(str(path), field=field, found=repr(first["input"])[:80], expected=first["msg"]) from error
+    hint = f"--gate takes a TOML file with {', '.join(Policy.model_fields)}; docs/proof.md says what they mean"
+    policy = read_given_toml(Policy, path, hint=hint)
     unknown = [rule for rule in policy.forbidden if rule not in RULES]
     if unknown:
-        raise TaskFormatError(str(path), field="forbidden", found=unknown[0], expected=f"one of {', '.join(RULES)}")
+        raise UsageError(f"{path}: forbidden names {unknown[0]}, which is no fault", hint=f"one of {', '.join(RULES)}")
     return policy
 
 

@@ -17,11 +17,13 @@ from termarena.core.run_folder import AttemptFolder
 from termarena.grading.contract import Verdict
 from termarena.proof.conditions import PLAIN
 from termarena.proof.evidence import Evidence, Graded, same_state, state_of, undated
+from termarena.proof.further import task_under
 from termarena.runs.judging import Judge
 from termarena.runs.plan import RunOptions, TrialKey
 from termarena.runs.setting import Setting
 from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
+from termarena.sandbox.contract import Layered
 from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from termarena.proof.ledger import Ledger
     from termarena.runs.judging import Case
     from termarena.runs.result import TrialResult
-    from termarena.sandbox import Driver, Sandbox
+    from termarena.sandbox import Capabilities, Driver, Sandbox
     from termarena.sandbox.contention import Contention
     from termarena.sandbox.staging import Stage, StartState
     from termarena.tasks.model import Environment, Task
@@ -96,6 +98,11 @@ class Stand:
         self.started = 0
         """How many trials were really run."""
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the driver can do here."""
+        return self._bench.driver.capabilities()
+
     def key_of(self, act: Act) -> str:
         """A digest of what decides the evidence of an act."""
         parts = (act.stage, act.name, act.content, act.condition.name, act.grading, str(act.repeat))
@@ -131,6 +138,15 @@ class Stand:
             async with start.start() as box:
                 yield box
 
+    async def image_layers(self) -> tuple[Path, ...]:
+        """The layers of the start state's image as folders; none where there is no image, or they cannot be had. Raises
+        what making the start state raises."""
+        task, driver = self.task, self._bench.driver
+        if not isinstance(driver, Layered):
+            return ()
+        start = await self._bench.stage.prepare(task.environment, folder=Path(task.provenance.path), task=task.id)
+        return await driver.layers(start.spec)
+
     async def contents_after_solving(self, paths: tuple[str, ...]) -> dict[str, bytes]:
         """What the files at these paths hold once the solution has run; one that cannot be read is left out."""
         reading = _Reading(self.task, paths)
@@ -162,7 +178,8 @@ class Stand:
             sealed=Judge(bench.driver, states, sealed, scrubber=bench.scrubber),
         )
         setting = Setting(options, bench.driver, states, judge if is_graded else _Silent(), act.make_agent)
-        state = TrialState(run_id=RUN_ID, options=options, task=self.task, key=TrialKey(self.task.id, 1))
+        task = await asyncio.to_thread(task_under, self.task, act.condition)
+        state = TrialState(run_id=RUN_ID, options=options, task=task, key=TrialKey(task.id, 1))
         with staged("proof") as place:
             folder = AttemptFolder(place / "attempt")
             folder.path.mkdir()
@@ -229,9 +246,11 @@ class _Sparing:
     async def judge(self, case: Case) -> Verdict:
         """See `Referee`. Only mutants are spared: what is repeated to see whether it holds is graded each time.
 
-        An exploit that left no process is graded sealed alone: beside it, a live grading would find the same files.
+        An exploit that left no process is graded sealed alone, unless that brings programs of its own: a live grading
+        would find the same files.
         """
-        if self._act.stage == "hackable" and not case.processes_left:
+        brings_programs = case.tests is not None and case.tests.toolchain == "pristine"
+        if self._act.stage == "hackable" and not case.processes_left and not brings_programs:
             return await self._sealed.judge(case)
         if self._act.stage != "discriminating" or case.processes_left or case.task.steps:
             return await self._judge.judge(case)

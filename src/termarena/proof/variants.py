@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.proof.shell import Script
+from termarena.shell.statements import Script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from termarena.proof.shell import Statement
+    from termarena.shell.statements import Statement
 
 __all__ = ["Variant", "variants_of"]
 
@@ -80,9 +80,10 @@ def _is_simple(statement: Statement) -> bool:
 
 
 def _are_apart(one: Statement, other: Statement) -> bool:
-    """Whether no word of the one is a path of the other, nor above or below it."""
+    """Whether no word of the one is a path of the other, nor above or below it; what a variable holds is not known."""
     ours, theirs = _paths(one), _paths(other)
-    return bool(ours) and bool(theirs) and not any(_touch(mine, its) for mine in ours for its in theirs)
+    is_known = bool(ours) and bool(theirs) and not any("$" in path or ".." in path for path in ours | theirs)
+    return is_known and not any(_touch(mine, its) for mine in ours for its in theirs)
 
 
 def _paths(statement: Statement) -> set[str]:
@@ -91,14 +92,21 @@ def _paths(statement: Statement) -> set[str]:
 
 
 def _touch(one: str, other: str) -> bool:
+    if one.startswith("/") != other.startswith("/"):
+        # Where a relative path leads depends on the folder: the same last name may be the same file.
+        first, second = (path.rpartition("/")[2] for path in (one, other))
+        return first == second or "." in (one, other) or "*" in one + other
     return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/") or "*" in one + other
 
 
+# What follows must be names alone: after `--` a flag would be one too.
+_NAMES: Final = r"(?P<rest>(?!-)(?:(?!\s-)[^|&;\n])+)(?=$|[|&;\n])"
 _REWRITES: Final = (
-    (re.compile(r"chmod (?:0?755|\+x|a\+x) (?P<rest>[^|&;\n]+)"), r"chmod u=rwx,go=rx \g<rest>", "chmod by letters"),
-    (re.compile(r"mkdir -p (?P<rest>[^|&;\n]+)"), r"install -d \g<rest>", "folders made by install"),
-    (re.compile(r"cp (?P<rest>[^-|&;\n][^|&;\n]*)"), r"cp -f -- \g<rest>", "cp with a flag that changes nothing"),
-    (re.compile(r"rm -rf (?P<rest>[^|&;\n]+)"), r"rm -r -f -- \g<rest>", "flags of rm apart"),
+    (re.compile(rf"chmod 0?755 {_NAMES}"), r"chmod u=rwx,go=rx \g<rest>", "chmod by letters"),
+    (re.compile(rf"chmod a\+x {_NAMES}"), r"chmod ugo+x \g<rest>", "chmod by letters"),
+    (re.compile(r"mkdir -p (?P<rest>[^|&;\n]+)"), r"mkdir --parents \g<rest>", "a long flag of mkdir"),
+    (re.compile(rf"cp {_NAMES}"), r"cp -f -- \g<rest>", "cp with a flag that changes nothing"),
+    (re.compile(rf"rm -rf {_NAMES}"), r"rm -r -f -- \g<rest>", "flags of rm apart"),
     (re.compile(r"sed -i (?P<rest>[^|&;\n]+)"), r"sed --in-place \g<rest>", "a long flag of sed"),
     (re.compile(r"sort -r\b"), "sort --reverse", "a long flag of sort"),
 )

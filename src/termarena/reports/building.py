@@ -13,7 +13,7 @@ from termarena.reports.telling import count
 from termarena.runs.plan import RunOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from termarena.runs.config_lock import ConfigLock, LockedTask
     from termarena.runs.reading import RunView
@@ -160,14 +160,23 @@ def _not_ranked(lock: ConfigLock, seen: _Seen) -> tuple[NotRanked, ...]:
         found["host_root"] = f"{count(seen.on_host, 'trial')} ran on this machine's own /usr, not in the task's image"
     if options.timeout_multiplier != 1:
         found["timeout_multiplier"] = f"the tasks' time limits were multiplied by {options.timeout_multiplier:g}"
-    usual_s = RunOptions.model_fields["default_timeout_s"].default
-    if options.default_timeout_s != usual_s:
-        found["changed_limits"] = f"tasks without a limit were given {options.default_timeout_s:g} s, not {usual_s:g} s"
+    if limits := "; ".join(_changed_limits(lock)):
+        found["changed_limits"] = limits
     if options.agent.partition(":")[0] in BASELINES:
         found["baseline"] = f"{options.agent} measures the harness or the tasks, not an agent"
-    if lock.origin is not None and lock.origin.changed_limits:
-        told = ", ".join(f"{name} = {value}" for name, value in lock.origin.changed_limits.items())
-        found["changed_limits"] = f"limits were not those of the tasks: {told}"
+    if options.replay_fetches is not None:
+        found["replayed_fetches"] = "what builds and tests downloaded came from a recording, not from its servers"
     if options.integrity != "enforce":
         found["integrity_not_enforced"] = "critical integrity findings were only reported"
     return tuple(NotRanked(reason=reason, message=message) for reason, message in found.items())
+
+
+def _changed_limits(lock: ConfigLock) -> Iterator[str]:
+    options, usual_s = lock.options, RunOptions.model_fields["default_timeout_s"].default
+    if options.default_timeout_s != usual_s:
+        yield f"tasks without a limit were given {options.default_timeout_s:g} s, not {usual_s:g} s"
+    if options.changed_resources:
+        yield f"sandboxes had {options.changed_resources}, whatever the tasks ask for"
+    if lock.origin is not None and lock.origin.changed_limits:
+        told = ", ".join(f"{name} = {value}" for name, value in lock.origin.changed_limits.items())
+        yield f"limits were not those of the tasks: {told}"

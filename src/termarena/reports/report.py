@@ -111,7 +111,8 @@ class NotRanked(_Frozen):
 
     reason: str
     """Stable id: `host_root`, `timeout_multiplier`, `changed_limits`, `baseline`,
-    `integrity_not_enforced`, `imported`."""
+    `integrity_not_enforced`, `imported`, `substitutes`, `replayed_fetches`; an arena adds `unfinished` and
+    `verification`."""
     message: str
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from termarena.core.errors import (
     CapabilityMissing,
     EngineError,
+    FetchNotRecorded,
     ImageError,
     NoSolution,
     SandboxBroken,
@@ -51,7 +52,9 @@ def _fault_of(error: BaseException) -> Fault:
 def describe(error: BaseException, phase: Phase) -> FaultDetail:
     """An error as a record keeps it; a traceback only where nobody foresaw the error."""
     is_foreseen = isinstance(error, TermArenaError)
-    permanent = isinstance(error, TaskError | CapabilityMissing | UsageError | KeyRefused | ModelRejected)
+    permanent = isinstance(
+        error, TaskError | CapabilityMissing | FetchNotRecorded | UsageError | KeyRefused | ModelRejected
+    )
     return FaultDetail(
         phase=phase,
         kind=type(error).__name__,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from termarena.core.errors import EngineError, SandboxBroken
+from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken
 from termarena.grading.contract import GradingFault, Verdict
 from termarena.grading.control import against_control, needs_control
 from termarena.grading.grader import Grader
@@ -16,22 +16,31 @@ from termarena.grading.job import GradingJob
 from termarena.grading.rules.places import ONLY_LIVE
 from termarena.grading.separate import carry_over, collect
 from termarena.runs.faults import has_exhausted_resources, last_usage
-from termarena.sandbox import Network
+from termarena.sandbox import Feature, Network
 from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from termarena.agents.contract import AgentEnd
     from termarena.core.scrub import Scrubber
     from termarena.grading.contract import GradedIn, IntegrityFinding
     from termarena.runs.plan import RunOptions
     from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
+    from termarena.sandbox.spec import Fetches
     from termarena.sandbox.staging import StartState, StartStates
     from termarena.sandbox.terminal import Terminal
-    from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests
+    from termarena.tasks.model import Artifact, Environment, Grading, NetworkPolicy, Task, Tests, Toolchain
 
-__all__ = ["Case", "Judge", "is_live_evidence", "under_policy"]
+__all__ = ["Case", "Judge", "is_live_evidence", "under_limits", "under_policy"]
+
+NO_RECORDING: Final = "the tests are typed into the agent's own shell, which has its own way to the network"
+
+
+@runtime_checkable
+class _Recordable(Protocol):
+    def through(self, fetches: Fetches) -> AbstractAsyncContextManager[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,16 @@ def under_policy(spec: SandboxSpec, policy: NetworkPolicy | None) -> SandboxSpec
         return spec
     network = Network(mode=policy.mode, allowed_hosts=policy.allowed_hosts)
     return spec.model_copy(update={"network": network})
+
+
+def under_limits(spec: SandboxSpec, options: RunOptions) -> SandboxSpec:
+    """The spec with the processors and the memory that the run has set, if it has."""
+    changed: dict[str, float | int] = {}
+    if options.cpus is not None:
+        changed["cpus"] = options.cpus
+    if options.memory_mb is not None:
+        changed["memory_bytes"] = options.memory_mb << 20
+    return spec.model_copy(update={"limits": spec.limits.model_copy(update=changed)}) if changed else spec
 
 
 def _without_agent(spec: SandboxSpec) -> SandboxSpec:
@@ -158,7 +177,7 @@ class Judge:
         start = case.start or await self._prepared(case.task.environment, case.task)
         with staged("control") as folder:
             job = replace(self._job(case), output=folder / "output", logs=None)
-            async with start.start(spec=under_policy(start.spec, case.grading.network)) as fresh:
+            async with start.start(spec=self._for_tests(start.spec, case)) as fresh:
                 if case.grading.mode != "separate":
                     return await self._grader.grade(fresh, job, graded_in="sealed")
                 async with self._verifier(case) as own:
@@ -169,22 +188,46 @@ class Judge:
     async def _sealed(self, case: Case) -> Verdict:
         if case.snapshot is None:
             raise ValueError("a sealed grading needs the snapshot of the state")
-        spec = under_policy(_without_agent(case.snapshot.spec), case.grading.network)
+        toolchain = self._toolchain(case)
+        spec = self._for_tests(_without_agent(case.snapshot.spec), case)
+        spec = spec.model_copy(update={"pristine_system": toolchain == "pristine"})
         async with self._driver.start(case.snapshot, spec=spec) as fork:
-            return await self._grade(case, fork, "sealed")
+            verdict = await self._grade(case, fork, "sealed")
+        return verdict.model_copy(update={"toolchain": toolchain})
+
+    def _toolchain(self, case: Case) -> Toolchain:
+        """Whose programs run the tests of a sealed grading: those of the start where the task allows it and the driver
+        can bring them, else what the agent left."""
+        is_allowed = case.tests is not None and case.tests.toolchain == "pristine"
+        can = Feature.PRISTINE_SYSTEM in self._driver.capabilities().features
+        return "pristine" if is_allowed and can else "agents"
 
     async def _live(self, case: Case, *, counts: bool) -> Verdict:
         """Raises what a box that is gone raises, if this verdict is the one that counts; unless the kernel's counters
-        say that the box was exhausted, which is the agent's doing."""
+        say that the box was exhausted, which is the agent's doing. Raises `CapabilityMissing` where a recording
+        cannot be had."""
         try:
             await case.box.thaw()
-            return await self._grade(case, case.box, "live")
+            async with self._recorded(case):
+                return await self._grade(case, case.box, "live")
         except (SandboxBroken, EngineError) as error:
             is_agents = has_exhausted_resources(await last_usage(case.box))
             if counts and not is_agents:
                 raise
             fault = GradingFault(reason="toolchain_broken_by_agent" if is_agents else "sandbox", message=error.message)
             return Verdict(reward=None, graded_in="live", findings=case.findings, fault=fault)
+
+    @asynccontextmanager
+    async def _recorded(self, case: Case) -> AsyncIterator[None]:
+        """The tests' way to a recording, where there is one; the agent's processes keep their own way."""
+        fetches, box = self._for_tests(case.box.spec, case).fetches, case.box
+        if fetches is None or box.spec.network.mode == "none":
+            yield
+            return
+        if case.terminal is not None or not isinstance(box, _Recordable):
+            raise CapabilityMissing("recorded fetches", driver=self._driver.name, why=NO_RECORDING)
+        async with box.through(fetches):
+            yield
 
     async def _separate(self, case: Case) -> Verdict:
         """In a sandbox of the grader's own, which gets the task's artifacts and nothing else of the agent's."""
@@ -205,8 +248,16 @@ class Judge:
     @asynccontextmanager
     async def _verifier(self, case: Case) -> AsyncIterator[Sandbox]:
         state = await self._prepared(case.grading.environment or case.task.environment, case.task)
-        async with state.start(spec=under_policy(state.spec, case.grading.network)) as own:
+        async with state.start(spec=self._for_tests(state.spec, case)) as own:
             yield own
+
+    def _for_tests(self, spec: SandboxSpec, case: Case) -> SandboxSpec:
+        """The spec with the network that the tests have, and its recording where there is one."""
+        told = under_policy(spec, case.grading.network)
+        plan = self._options.fetch_plan
+        if plan is None:
+            return told
+        return told.model_copy(update={"fetches": plan.of(Path(case.task.provenance.path), case.task.id)})
 
     async def _prepared(self, environment: Environment, task: Task) -> StartState:
         return await self._stage.prepare(environment, folder=Path(task.provenance.path), task=task.id)

@@ -218,6 +218,9 @@ def _jobs(lock: ConfigLock, history: History, tasks: Mapping[str, Task], resume:
         tries = _tries_left(lock, history, key, resume)
         if tries is not None and key.task_id in tasks:
             plan = plan_of(tasks[key.task_id], key.attempt, concurrency=resume.concurrency or lock.options.concurrency)
+            plan = plan._replace(
+                cpus=lock.options.cpus or plan.cpus, memory_mb=lock.options.memory_mb or plan.memory_mb
+            )
             yield Job(plan, order, tries.start, tries.stop - 1)
 
 

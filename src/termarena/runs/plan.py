@@ -7,6 +7,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.grading.contract import GradingMode
+from termarena.sandbox.fetches.plan import FetchPlan
 
 __all__ = ["RunOptions", "TrialKey", "TrialPlan"]
 
@@ -57,8 +58,15 @@ class RunOptions(BaseModel):
     """Trials at once; None is what the machine's processors and memory allow."""
     timeout_multiplier: Annotated[float, Field(gt=0)] = 1.0
     """Of the agent's, the tests' and the build's time; runs with another value than 1 are not ranked."""
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    memory_mb: Annotated[int, Field(ge=16)] | None = None
+    """Of every sandbox, in the place of what its task asks for; runs with one of them are not ranked."""
     default_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """For tasks that set the agent no limit."""
+    record_fetches: str | None = None
+    """Where the downloads of builds and tests are recorded: empty for each task's own folder."""
+    replay_fetches: str | None = None
+    """Where they come from, in the network's place: likewise. Runs with it are not ranked."""
     grading: GradingMode = "auto"
     integrity: Literal["enforce", "report"] = "enforce"
     """`report`: critical findings are told and change no outcome."""
@@ -70,6 +78,17 @@ class RunOptions(BaseModel):
     """Whether the final file state is captured, so that `regrade` can start from it."""
     state_limit_bytes: Annotated[int, Field(ge=0)] = 1 << 30
     """A larger state is not captured, and the result says so."""
+
+    @property
+    def fetch_plan(self) -> FetchPlan | None:
+        """Whether and where downloads are recorded or replayed."""
+        return FetchPlan.wished(record=self.record_fetches, replay=self.replay_fetches)
+
+    @property
+    def changed_resources(self) -> str:
+        """What sandboxes have in the place of what their tasks ask for, in words; empty where nothing is changed."""
+        told = [f"{self.cpus:g} processors"] if self.cpus is not None else []
+        return " and ".join([*told, *([f"{self.memory_mb} MB"] if self.memory_mb is not None else [])])
 
 
 class TrialPlan(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from termarena.core.records import read_record_as, write_record
 from termarena.core.trajectory import TrajectoryAgent
@@ -126,9 +126,17 @@ def _sandbox(state: TrialState) -> SandboxFacts:
         image_digest=start.image_digest if start else None,
         is_host_root=start.is_host_root if start else False,
         substitutes=start.substitutes if start else (),
+        fetches=_fetches(state.options),
         processes_left=state.processes_left,
         state=state.state_kept,
     )
+
+
+def _fetches(options: RunOptions) -> Literal["recorded", "replayed"] | None:
+    plan = options.fetch_plan
+    if plan is None:
+        return None
+    return "recorded" if plan.mode == "record" else "replayed"
 
 
 def _limits(state: TrialState) -> LimitsUsed:
@@ -139,8 +147,8 @@ def _limits(state: TrialState) -> LimitsUsed:
         test_timeout_s=sum(leg.grading.timeout_s for leg in legs) * state.options.timeout_multiplier,
         timeout_multiplier=state.options.timeout_multiplier,
         is_default_timeout=any(leg.is_default_timeout for leg in legs),
-        cpus=environment.cpus,
-        memory_mb=environment.memory_mb,
+        cpus=state.options.cpus or environment.cpus,
+        memory_mb=state.options.memory_mb or environment.memory_mb,
     )
 
 

@@ -66,6 +66,8 @@ class SandboxFacts(_Frozen):
     """On this machine's own `/usr`: such runs are never ranked."""
     substitutes: tuple[str, ...] = ()
     """The names of images for which this site has set another one: not comparable with runs on the originals."""
+    fetches: Literal["recorded", "replayed"] | None = None
+    """Whether what was downloaded for building and testing was kept, or was what had been kept."""
     processes_left: int = 0
     """How many processes the agent had running when it was sealed."""
     state: StateKept = "not_kept"

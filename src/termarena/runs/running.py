@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import threading
 from contextlib import aclosing, contextmanager, nullcontext
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from termarena import __version__
 from termarena.agents.casts import scrub_casts
-from termarena.core.errors import RunNotWritable
+from termarena.core.errors import AgentGone, RunNotWritable
 from termarena.core.scrub import Scrubber
 from termarena.runs.engine import TrialStarting
 from termarena.runs.listening import Listener, Progress, Quiet
@@ -37,6 +38,8 @@ __all__ = ["Listener", "OpenRun", "Progress", "Quiet", "Resume", "RunEnd", "exec
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 EXIT_INTERRUPTED: Final = 130
+MOST_ABSENCES: Final = 3
+"""Trials in a row that found nobody at the agent's address; each has waited for it already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,9 @@ async def execute(
     `budget` is what trials may use together, this machine's by default. The first SIGINT or SIGTERM stops the running
     trials and ends the run as `interrupted`; the second ends the process at once, and the kernel ends its sandboxes.
     Whoever carries out several runs in one process has `takes_signals` False, and cancels instead.
-    Raises `RunNotWritable` if the run's folder takes no more: running trials are let end first, no further one starts.
+    Raises `RunNotWritable` if the run's folder takes no more: running trials are let end first, no further one starts;
+    `AgentGone` if an agent elsewhere was not there for several trials in a row: those that run are stopped, and the
+    run can be resumed.
     """
     execution = _Execution(run, runner, listener or Quiet(), budget or budget_here())
     with _interruptible(execution.interrupt) if takes_signals else nullcontext():
@@ -104,6 +109,8 @@ class _Execution:
         self._tally = _tally_of(run)
         self._stopped_by: str | None = None
         self._trouble: RunNotWritable | None = None
+        self._absences = 0
+        self._gone: AgentGone | None = None
 
     def interrupt(self, by: signal.Signals) -> None:
         """Stop as soon as the running trials have cleaned up."""
@@ -210,6 +217,7 @@ class _Execution:
         summary = sayable(result.summary(), self._scrubber)
         if not self._record("trial_finished", summary.model_dump()) or not await self._sync():
             return
+        self._look_for_agent(result)
         self._tally.retries += job.retry > 0
         retry = self._policy.next(job, summary)
         if retry is None:
@@ -219,6 +227,17 @@ class _Execution:
         self._tally.retrying.add(job.plan.key)
         self._engine.submit(retry, after_s=wait_s)
         self._listener.trial_retrying(summary, self._tally.progress(), wait_s=wait_s)
+
+    def _look_for_agent(self, result: TrialResult) -> None:
+        """Stop where nobody has been at the agent's address for long: further trials would measure nothing."""
+        is_absent = result.agent_error is not None and result.agent_error.kind == AgentGone.__name__
+        self._absences = self._absences + 1 if is_absent else 0
+        if self._absences == MOST_ABSENCES:
+            address = self._run.lock.options.agent.partition(":")[2]
+            problem = f"nobody was there for {MOST_ABSENCES} trials in a row, and the run was stopped"
+            hint = f"start it again, then go on: termarena resume {shlex.quote(str(self._run.folder.path))}"
+            self._gone = AgentGone(address, problem, hint=hint)
+            self._engine.cancel()
 
     def _settle(self, summary: TrialSummary) -> None:
         self._tally.outcomes[summary.outcome] += 1
@@ -234,6 +253,10 @@ class _Execution:
             self._record("run_interrupted", {"reason": self._stopped_by})
             await self._sync()
             return RunEnd("interrupted", progress)
+        if self._gone is not None and progress.left:
+            self._record("run_interrupted", {"reason": type(self._gone).__name__})
+            await self._sync()
+            raise self._gone
         if not self._run.is_finished:
             self._record("run_finished", {**self._tally.outcomes})
             await self._sync()

@@ -24,7 +24,7 @@ from termarena.grading.steps import combine, goes_on
 from termarena.models.errors import ModelUnavailable
 from termarena.runs.clocks import Clocks
 from termarena.runs.faults import blame, describe, has_exhausted_resources, is_machinery, last_usage
-from termarena.runs.judging import Case, is_live_evidence, under_policy
+from termarena.runs.judging import Case, is_live_evidence, under_limits, under_policy
 from termarena.runs.recording import keep_state, write_attempt
 from termarena.runs.steps import Leg, lay_step, legs_of
 from termarena.sandbox.contention import take_sample
@@ -115,7 +115,7 @@ class Trial:
         place = Path(self._task.provenance.path)
         start = await setting.stage.prepare(self._task.environment, folder=place, task=self._task.id)
         self._state.start = start
-        spec = under_policy(start.spec, self._task.agent.network)
+        spec = under_limits(under_policy(start.spec, self._task.agent.network), setting.options)
         if isinstance(agent, Resident):
             stack.callback(agent.move_out)
             spec = await agent.move_in(Ground(setting.driver, start, spec))

@@ -12,7 +12,7 @@ from termarena.agents.baseline import baseline_of, is_baseline
 from termarena.agents.custom_tools import read_tools
 from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
-from termarena.agents.registry import AgentOptions, is_installed, resolve_agent, takes_models
+from termarena.agents.registry import AgentOptions, is_installed, probe_agent, resolve_agent, takes_models
 from termarena.core.errors import CapabilityMissing
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
@@ -81,14 +81,15 @@ class Trials:
         return budget_here()
 
     async def probe(self, tasks: Sequence[Task] = ()) -> None:
-        """Look whether the driver's engine and the model's endpoint are there, before anything starts.
+        """Look whether the driver's engine, the model's endpoint and an agent elsewhere are there, before any start.
 
         An installed agent is installed for those of the tasks that lie on this machine's own files. Nothing is asked of
         the model. Raises what `check_driver` raises, `ModelUnavailable` and its kind, what `RunModels.check` raises,
-        and `AgentNotInstalled`.
+        `AgentNotInstalled`, and what `probe_agent` raises.
         """
         if self._baseline is None:
             await asyncio.to_thread(check_driver, self._options.driver)
+            await probe_agent(self._options.agent)
         if self._options.model is None or not takes_models(self._options.agent):
             return
         models = RunModels(limits_of(self._options), spent=self._spent)
@@ -134,7 +135,8 @@ class Trials:
         """What trials on one driver share; raises `NotFound` for a driver that there is not."""
         if driver_name not in self._settings:
             driver = open_driver(driver_name, home=self._home, run_id=self._run_id, on_log=self._on_log)
-            stage = Stage(driver, build_timeout_multiplier=self._options.timeout_multiplier)
+            options = self._options
+            stage = Stage(driver, build_timeout_multiplier=options.timeout_multiplier, fetches=options.fetch_plan)
             judge = Judge(driver, stage, self._options, scrubber=self.scrubber)
             self._settings[driver_name] = Setting(self._options, driver, stage, judge, self._make_agent)
         return self._settings[driver_name]

@@ -18,7 +18,7 @@ from termarena.runs.recording import read_result
 from termarena.runs.steps import legs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from termarena.core.run_folder import AttemptFolder, RunFolder
     from termarena.runs.config_lock import ConfigLock
@@ -105,8 +105,9 @@ def _of_run(folder: RunFolder, view: RunView, tasks: Mapping[str, Task] | None) 
     yield from _of_lock(view.lock)
     yield from _of_journal(folder, view.lock)
     yield from _of_plan(view)
+    regraded = {_key_of(event) for event in JournalReader(folder.journal) if event.name == "trial_regraded"}
     for key in view.lock.trial_keys():
-        yield from _of_trial(view, key, (tasks or {}).get(key.task_id))
+        yield from _of_trial(view, key, (tasks or {}).get(key.task_id), regraded)
     foreign = sorted({key.task_id for key in view.lock.trial_keys()} - (tasks or {}).keys())
     if tasks is not None and foreign:
         told = f"{len(foreign)} tasks of it are none of the verifier's, {foreign[0]} for one"
@@ -119,6 +120,10 @@ def _of_lock(lock: ConfigLock) -> Iterator[Finding]:
         yield Finding("unranked", "imported", "", f"the results were imported from {lock.origin.tool}")
     if options.timeout_multiplier != 1:
         yield Finding("unranked", "limits", "", f"time limits were multiplied by {options.timeout_multiplier:g}")
+    if options.changed_resources:
+        yield Finding(
+            "unranked", "limits", "", f"sandboxes had {options.changed_resources}, whatever the tasks ask for"
+        )
     if options.integrity != "enforce":
         yield Finding("unranked", "integrity", "", "tampering was only reported, and took no pass away")
     broken = [task.id for task in lock.tasks if task.problem is not None]
@@ -148,7 +153,7 @@ def _impossible(event: Event, planned: set[TrialKey], seen: _Seen) -> Iterator[t
         yield "journal", "the journal does not begin with the start of the run"
     if event.name not in ("trial_started", "trial_finished", "trial_regraded", "trial_interrupted"):
         return
-    key, retry = TrialKey(event.fields["task_id"], event.fields["attempt"]), event.fields.get("retry", 0)
+    key, retry = _key_of(event), event.fields.get("retry", 0)
     name = f"{key.task_id}, attempt {key.attempt}"
     if key not in planned:
         yield "journal", f"{name} is no trial of this run"
@@ -185,7 +190,11 @@ def _of_plan(view: RunView) -> Iterator[Finding]:
 # One trial.
 
 
-def _of_trial(view: RunView, key: TrialKey, task: Task | None) -> Iterator[Finding]:
+def _key_of(event: Event) -> TrialKey:
+    return TrialKey(event.fields["task_id"], event.fields["attempt"])
+
+
+def _of_trial(view: RunView, key: TrialKey, task: Task | None, regraded: Collection[TrialKey]) -> Iterator[Finding]:
     for told in view.history.tries(key):
         attempt = view.folder.attempt(key.task_id, key.attempt, retry=told.retry)
         where = attempt.path.relative_to(view.folder.path).as_posix()
@@ -196,6 +205,7 @@ def _of_trial(view: RunView, key: TrialKey, task: Task | None) -> Iterator[Findi
         try:
             result = read_result(attempt)
             rules = [
+                *_of_digest(view, result, task, is_told=key in regraded),
                 *_of_result(view, attempt, result),
                 *_of_work(attempt, result),
                 *_of_task(result, task, view.lock.options),
@@ -208,12 +218,27 @@ def _of_trial(view: RunView, key: TrialKey, task: Task | None) -> Iterator[Findi
         yield from (Finding(severity, rule, where, message) for severity, rule, message in rules)
 
 
+def _of_digest(
+    view: RunView, result: TrialResult, task: Task | None, *, is_told: bool
+) -> Iterator[tuple[Severity, str, str]]:
+    """Whether it was graded by a task that is known: the run's own, one whose change was accepted, the verifier's.
+
+    `is_told`: whether the journal has it that it was graded again.
+    """
+    locked = {one.id: one.digest for one in view.lock.tasks}
+    if result.task_digest == locked.get(result.task_id):
+        return
+    is_accepted = view.history.changed.get(result.task_id) == result.task_digest
+    if result.regraded_at is None:
+        yield ("unranked" if is_accepted else "broken"), "task-digest", "it was graded by another task than the run's"
+    elif not is_told:
+        yield "broken", "task-digest", "it says that it was graded again, and the journal knows nothing of that"
+    elif not is_accepted and (task is None or task.digest != result.task_digest):
+        yield "unranked", "task-digest", "it was graded again by tests that are not known here"
+
+
 def _of_result(view: RunView, attempt: AttemptFolder, result: TrialResult) -> Iterator[tuple[Severity, str, str]]:
     """Whether the result follows from what was seen."""
-    locked = {task.id: task.digest for task in view.lock.tasks}
-    if result.regraded_at is None and result.task_digest != locked.get(result.task_id):
-        is_known = view.history.changed.get(result.task_id) == result.task_digest
-        yield ("unranked" if is_known else "broken"), "task-digest", "it was graded by another task than the run's"
     verdict = result.verdict
     if verdict is None and view.lock.origin is None and (result.outcome == "solved" or result.reward is not None):
         yield "broken", "outcome", f"there is no verdict, and it says {result.outcome} with a reward of {result.reward}"
@@ -227,6 +252,8 @@ def _of_result(view: RunView, attempt: AttemptFolder, result: TrialResult) -> It
         yield "unranked", "host-root", "it ran on the machine's own /usr, not in the task's image"
     if result.sandbox.substitutes:
         yield "unranked", "substitutes", f"another image stood for {result.sandbox.substitutes[0]}"
+    if result.sandbox.fetches == "replayed":
+        yield "unranked", "replayed-fetches", "what its build and its tests downloaded came from a recording"
 
 
 def _agrees(attempt: AttemptFolder, reward: float) -> bool:
@@ -288,5 +315,6 @@ def _of_task(result: TrialResult, task: Task | None, options: RunOptions) -> Ite
         given = result.limits.agent_timeout_s
         yield "broken", "limits", f"the agent was given {given:g} s, and the task allows {own:g} s"
     wanted, used = task.environment, result.limits
-    if (used.cpus, used.memory_mb) != (wanted.cpus, wanted.memory_mb):
+    asked_for = (options.cpus or wanted.cpus, options.memory_mb or wanted.memory_mb)
+    if (used.cpus, used.memory_mb) != asked_for:
         yield "broken", "limits", "processors or memory are others than the task's"

@@ -34,6 +34,8 @@ __all__ = [
 TIMEOUT_STATUS = 124
 DEFAULT_OUTPUT_BYTES = 16 << 20
 DEFAULT_READ_BYTES = 256 << 20
+ROOT_NAMES = ("root", "0", "0:0", "root:root")
+"""Whoever they are in a sandbox's own list of users: its root."""
 DEFAULT_TREE_BYTES = 4 << 30
 
 
@@ -352,6 +354,14 @@ class Sandbox(Protocol):
 
 
 @runtime_checkable
+@runtime_checkable
+class Layered(Protocol):
+    """A driver that has the layers of images as folders of this machine."""
+
+    async def layers(self, spec: SandboxSpec) -> tuple[Path, ...]:
+        """The layers below a sandbox of this spec, uppermost first; none where its root is no image."""
+
+
 class Driver(Protocol):
     """Makes sandboxes of one kind. Leaving its own `async with` ends everything it started."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.core.errors import CapabilityMissing, EngineError, NotFound, UsageError
+from termarena.core.errors import CapabilityMissing, EngineError, ImageError, NotFound, TaskFormatError, UsageError
 from termarena.sandbox.staged import stage_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from termarena.sandbox.contract import Driver
     from termarena.tasks.model import Environment
@@ -21,6 +21,7 @@ __all__ = ["AUTO", "DRIVERS", "Choice", "check_driver", "choose_driver", "open_d
 DRIVERS: Final = ("namespace", "docker")
 AUTO: Final = "auto"
 """The word for: whichever can."""
+LONGEST_COMPOSITION: Final = 1 << 20
 
 
 class Choice(NamedTuple):
@@ -55,8 +56,9 @@ def choose_driver(name: str, environment: Environment, *, home: Path) -> Choice:
     """The driver of this name; for `auto` the first that can make the environment here, found by trying.
 
     A task with a bare recipe runs on the embedded sandbox if that works here and the tools are installed; everything
-    else takes a container engine that answers, and without one an image of one service runs embedded too. Raises
-    `NotFound` for a name that is none, `CapabilityMissing`, with what to do, when no driver can.
+    else takes a container engine that answers, and without one an image, or a compose file that asks for nothing else
+    than embedded services, runs embedded too. Raises `NotFound` for a name that is none, `CapabilityMissing`, with what
+    to do, when no driver can.
     """
     if name != AUTO:
         if name not in DRIVERS:
@@ -69,8 +71,10 @@ def choose_driver(name: str, environment: Environment, *, home: Path) -> Choice:
         hint = "see what the embedded sandbox needs: termarena doctor"
         raise CapabilityMissing("a plain root file system", driver="namespace", why=problem, hint=hint)
     silence = _engine_problem()
-    if silence is not None and environment.bare is None and not environment.compose and _kernel_problem(home) is None:
-        return Choice("namespace", "no container engine answers, and the embedded sandbox gets images by itself")
+    if silence is not None and environment.bare is None:
+        problem = _kernel_problem(home) or _services_problem(environment)
+        if problem is None:
+            return Choice("namespace", "no container engine answers, and the embedded sandbox gets images by itself")
     if silence is not None:
         hint = f"start a Docker or Podman engine (termarena doctor --docker); without one: {problem}"
         raise CapabilityMissing("an image", driver="docker", why=silence, hint=hint)
@@ -100,6 +104,27 @@ def _namespace_problem(environment: Environment, home: Path) -> str | None:
     if missing := tools_missing_for(environment):
         return f"this machine lacks {', '.join(missing)}, which the task requires"
     return _kernel_problem(home)
+
+
+def _services_problem(environment: Environment) -> str | None:
+    """What of its compose file the embedded sandbox does not follow; None when it has none, or all is followed."""
+    if environment.compose is None:
+        return None
+    from termarena.sandbox.compositions import parse_composition  # noqa: PLC0415 - only where it is asked
+    from termarena.sandbox.namespace.services import read_services  # noqa: PLC0415 - only where it is asked
+    from termarena.sandbox.spec import Root  # noqa: PLC0415 - only where it is asked
+
+    name = environment.compose
+    file = environment.context.get(name)
+    if file is None:
+        return f"{name} is not there"
+    root = Root(kind="compose", path=Path(name), image=environment.image)
+    try:
+        document = parse_composition(file.read(LONGEST_COMPOSITION).decode("utf-8", "replace"), source=name)
+        read_services(document, root, values=environment.env, folder=None, source=name)
+    except (CapabilityMissing, ImageError, TaskFormatError) as error:
+        return str(error)
+    return None
 
 
 @cache

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from termarena.core.errors import Unhealthy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from termarena.sandbox.contract import Sandbox
     from termarena.tasks.model import Healthcheck
 
@@ -17,8 +19,10 @@ __all__ = ["until_healthy"]
 SHOWN_CHARACTERS: Final = 500
 
 
-async def until_healthy(box: Sandbox, check: Healthcheck) -> None:
-    """Run the command until it succeeds, by Docker's rules, and once at the very beginning, when a failure is free.
+async def until_healthy(box: Sandbox, check: Healthcheck, *, argv: Sequence[str] = ()) -> None:
+    """Run the command, or `argv` instead, until it succeeds, by Docker's rules.
+
+    There is one more try at the very beginning, when a failure is free.
 
     A failure within the start period does not count and is tried again after the start interval; later ones count, at
     the interval, and the last of `retries` in a row raises `Unhealthy`. A try that takes longer than its timeout is a
@@ -27,7 +31,7 @@ async def until_healthy(box: Sandbox, check: Healthcheck) -> None:
     began = time.monotonic()
     failures = -1
     while True:
-        tried = await box.exec(["sh", "-c", check.command], timeout_s=check.timeout_s)
+        tried = await box.exec(argv or ["sh", "-c", check.command], timeout_s=check.timeout_s)
         if tried.exit_status == 0:
             return
         elapsed_s = time.monotonic() - began

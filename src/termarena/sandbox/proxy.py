@@ -18,11 +18,14 @@ from urllib.parse import urlsplit
 from termarena.sandbox.spec import PROXY_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Coroutine
+    from typing import Any
 
     from termarena.sandbox.spec import Network
 
-__all__ = ["Proxy", "RefusedError"]
+    _ServeOne = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+__all__ = ["HEAD_LIMIT", "Proxy", "RefusedError", "accepting", "split_address"]
 
 HEAD_LIMIT: Final = 64 << 10
 HEAD_TIMEOUT_S: Final = 30.0
@@ -62,25 +65,8 @@ class Proxy:
     @asynccontextmanager
     async def serve(self, listener: socket.socket) -> AsyncIterator[None]:
         """Accept on the listener, which is closed in the end, with every connection."""
-        tasks: set[asyncio.Task[None]] = set()
-
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.create_task(self._serve_one(reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-            # One that is cancelled before its first step closes nothing itself.
-            task.add_done_callback(lambda _: writer.close())
-
-        listener.settimeout(0)
-        server = await asyncio.start_server(accept, sock=listener, limit=HEAD_LIMIT)
-        try:
+        async with accepting(listener, self._serve_one):
             yield
-        finally:
-            server.close()
-            for task in list(tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await server.wait_closed()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -104,10 +90,10 @@ class Proxy:
         line, _, headers = head.partition(b"\r\n")
         method, target, version = line.split(b" ", 2)
         if target.startswith(b"/") and self.network.gateway is not None:
-            upstream = await _open(*_split_address(self.network.gateway, 80))
+            upstream = await _open(*split_address(self.network.gateway, 80))
             upstream.writer.write(head)
         elif method == b"CONNECT":
-            host, port = _split_address(target.decode("ascii"), 443)
+            host, port = split_address(target.decode("ascii"), 443)
             upstream = await self._connect(host, port)
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
@@ -125,7 +111,7 @@ class Proxy:
         gateway = self.network.gateway
         if gateway is not None and port == PROXY_PORT and host in ("127.0.0.1", "localhost"):
             # Some clients ask a proxy even for what lies on loopback, whatever no_proxy says.
-            return await _open(*_split_address(gateway, 80))
+            return await _open(*split_address(gateway, 80))
         if self.network.mode != "public" and not is_allowed(host, port, self.network.allowed_hosts):
             self.refused.append(f"{host}:{port}")
             raise RefusedError(403, f"{host}:{port} is not among this sandbox's allowed hosts")
@@ -146,6 +132,30 @@ class Proxy:
         raise RefusedError(502, f"{host}:{port} does not answer")
 
 
+@asynccontextmanager
+async def accepting(listener: socket.socket, serve_one: _ServeOne) -> AsyncIterator[None]:
+    """Serve every connection of the listener, which is closed in the end, with all of them."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(serve_one(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        # One that is cancelled before its first step closes nothing itself.
+        task.add_done_callback(lambda _: writer.close())
+
+    listener.settimeout(0)
+    server = await asyncio.start_server(accept, sock=listener, limit=HEAD_LIMIT)
+    try:
+        yield
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
 class _Stream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -164,7 +174,7 @@ def is_allowed(host: str, port: int, allowed: tuple[str, ...]) -> bool:
     """Whether an entry names the host, exactly or as `*.domain`, on this port or any."""
     host = host.lower().rstrip(".")
     for entry in allowed:
-        name, entry_port = _split_address(entry.lower(), port)
+        name, entry_port = split_address(entry.lower(), port)
         if entry_port == port and (host == name or (name.startswith("*.") and host.endswith(name[1:]))):
             return True
     return False
@@ -178,7 +188,8 @@ def is_public(address: str) -> bool:
     return not (parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified or parsed.is_multicast)
 
 
-def _split_address(text: str, default_port: int) -> tuple[str, int]:
+def split_address(text: str, default_port: int) -> tuple[str, int]:
+    """Host and port of `host`, `host:port`, `[v6]` or `[v6]:port`; raises `ValueError` for a port that is none."""
     host, _, port = text.rpartition(":") if text.count(":") == 1 or text.startswith("[") else (text, "", "")
     if text.startswith("[") and text.endswith("]"):
         host, port = text, ""

@@ -8,7 +8,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["MODEL_URL", "PROXY_PORT", "Feature", "Limits", "Mount", "Network", "NetworkMode", "Root", "SandboxSpec"]
+__all__ = [
+    "MODEL_URL",
+    "PROXY_PORT",
+    "Feature",
+    "Fetches",
+    "Limits",
+    "Mount",
+    "Network",
+    "NetworkMode",
+    "Root",
+    "SandboxSpec",
+]
 
 NetworkMode = Literal["none", "allowlist", "model_only", "public"]
 
@@ -32,6 +43,7 @@ class Feature(StrEnum):
     SERVICES = "several services"
     BUILD = "building a Dockerfile"
     HOST_ROOT = "this machine's own files as its root"
+    PRISTINE_SYSTEM = "the system's folders as they were at the start"
 
 
 class _Frozen(BaseModel):
@@ -110,6 +122,14 @@ class Network(_Frozen):
         return Network(mode="none" if is_alone else self.mode, allowed_hosts=self.allowed_hosts)
 
 
+class Fetches(_Frozen):
+    """A recording of downloads: kept there, or given out of it and nothing else."""
+
+    mode: Literal["record", "replay"]
+    folder: Path
+    """Holds `fetches.json` and the contents by digest."""
+
+
 class Mount(_Frozen):
     """A folder of this machine that a sandbox sees, shares with others, and cannot change."""
 
@@ -125,6 +145,8 @@ class SandboxSpec(_Frozen):
     root: Root = Root()
     limits: Limits = Limits()
     network: Network = Network()
+    fetches: Fetches | None = None
+    """What the network's place is taken by, in this sandbox and while its root is built; never for agents."""
     env: dict[str, str] = Field(default_factory=dict)
     """Added to PATH, HOME, USER, LOGNAME and LANG; nothing of the harness's environment is passed on."""
     workdir: str | None = None
@@ -137,5 +159,9 @@ class SandboxSpec(_Frozen):
     runs_entrypoint: bool = False
     """Images: whether the image's own ENTRYPOINT begins the sandbox, as with `docker run IMAGE sleep infinity`; it may
     start services. A fork never runs it again."""
+    pristine_system: bool = False
+    """Forks: `/usr`, `/bin`, `/lib` and their like, and the loader's settings, are as they were when the sandbox of the
+    snapshot began, whatever was made of them since, and read-only. A driver without `Feature.PRISTINE_SYSTEM` must not
+    be asked for it."""
     requires: frozenset[Feature] = frozenset()
     """A missing one is refused before start; every other limit is applied as well as the machine allows."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from termarena.sandbox.contract import Driver, Sandbox
+    from termarena.sandbox.fetches.plan import FetchPlan
     from termarena.tasks.model import Environment, Healthcheck
 
 __all__ = ["Stage", "StartState", "StartStates"]
@@ -117,12 +118,17 @@ class Stage:
         variables: Mapping[str, str] | None = None,
         on_log: Callable[[str], None] | None = None,
         build_timeout_multiplier: float = 1.0,
+        fetches: FetchPlan | None = None,
     ) -> None:
-        """`variables` fill in `${NAME}` of a task's variables, nothing else does; `on_log` gets a line per build."""
+        """`variables` fill in `${NAME}` of a task's variables, nothing else does; `on_log` gets a line per build.
+
+        With `fetches` what is downloaded while a state is made is recorded beside its task, or comes from there.
+        """
         self._driver = driver
         self._variables = dict(variables or {})
         self._on_log = on_log
         self._multiplier = build_timeout_multiplier
+        self._fetches = fetches
         self._jobs: dict[str, asyncio.Task[_Made]] = {}
         self._waiting: dict[asyncio.Task[_Made], int] = {}
         self._sealed: deque[AsyncExitStack] = deque()
@@ -139,10 +145,13 @@ class Stage:
         recipe = await asyncio.to_thread(_recipe_digest, environment, spec)
         # A setup may do otherwise within other limits.
         key = f"{recipe} {spec.limits!r}" if spec.root.kind == "host" else recipe
+        fetches = None if self._fetches is None else self._fetches.of(folder, task)
+        key = key if fetches is None else f"{key} {fetches.folder}"
         job = self._jobs.get(key)
         is_first = job is None or (job.done() and (job.cancelled() or job.exception() is not None))
         if job is None or is_first:
-            order = _Order(environment, spec, recipe, f"{task} ({folder})")
+            making = spec.model_copy(update={"fetches": fetches})
+            order = _Order(environment, making, recipe, f"{task} ({folder})")
             job = self._jobs[key] = asyncio.create_task(self._make(order))
         made = await self._wait_for(job)
         root = made.prepared.spec

@@ -61,6 +61,7 @@ _VERDICTS = {
     "mlebench": _BETWEEN.format(mark="MLEBench", passed="ALL TESTS PASSED"),
     "swelancer": _SWELANCER,
     "reward_file": "  return 0",
+    "reward_pipe": "  return 0",
 }
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NewType
 
-from termarena.tasks.files import NOT_CONTENT, FileTree, scan
+from termarena.tasks.files import FileTree, not_content, scan
 from termarena.tasks.model import Frozen
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def file_digests(task: Task) -> dict[str, str]:
     """
     folder = task.provenance.path
     if os.path.isdir(folder):  # noqa: PTH112 - a string, as everywhere in the loaders
-        found = scan(folder, boundary=folder, skip=NOT_CONTENT | {LOCK_NAME}).digests()
+        found = scan(folder, boundary=folder, skip=not_content(folder) | {LOCK_NAME}).digests()
     else:
         found = dict(_inline_digests(task))
     return {_printable(path): held for path, held in found.items()}

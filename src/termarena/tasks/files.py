@@ -19,10 +19,11 @@ from termarena.core.errors import TaskFormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["NOT_CONTENT", "FileTree", "Survey", "TreeFile", "scan", "survey"]
+__all__ = ["RECORDING", "FileTree", "Survey", "TreeFile", "not_content", "scan", "survey"]
 
-# At the top of a task's folder, never part of it.
-NOT_CONTENT = frozenset({".git"})
+RECORDING = "fetches"
+# What makes a folder of that name a recording of the task's downloads, and not somebody's files.
+_RECORDING_INDEX = "fetches.json"
 _JUNK = ".DS_Store"
 _COMPILED = "__pycache__"
 # The largest public set we loaded has 2,100 files in one task; a tree beyond this is a mistake (a virtual
@@ -233,6 +234,12 @@ def _copy(file: TreeFile, place: Path) -> None:
         else:
             out.write(file.content)
     place.chmod(0o755 if file.executable else 0o644)
+
+
+def not_content(folder: str) -> frozenset[str]:
+    """What at the top of a task's folder is never part of it: git's own folder, and a recording of its downloads."""
+    is_recorded = os.path.lexists(f"{folder}/{RECORDING}/{_RECORDING_INDEX}")
+    return frozenset({".git", RECORDING} if is_recorded else {".git"})
 
 
 def scan(folder: str, *, boundary: str, skip: frozenset[str] = frozenset()) -> FileTree:

@@ -11,7 +11,7 @@ from termarena.core.errors import TaskFormatError
 from termarena.tasks import harbor_parts as parts
 from termarena.tasks.checking import Checker
 from termarena.tasks.documents import parse_toml, read_text
-from termarena.tasks.files import NOT_CONTENT, FileTree, scan, survey
+from termarena.tasks.files import FileTree, not_content, scan, survey
 from termarena.tasks.harbor_schema import KNOWN_SCHEMAS, Extension, TaskToml
 from termarena.tasks.metadata import metadata_of
 from termarena.tasks.model import BareRecipe, Environment, Provenance, Solution, Step, Task, Tests
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["MARKER", "load_harbor"]
 
 MARKER = "task.toml"
-_OWN_NAMES = NOT_CONTENT | frozenset(
-    {MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"}
-)
+_OWN_NAMES = frozenset({MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"})
 _TERMINALWORLD_MARKS = frozenset({"status.json", "refinement_metadata.json"})
 _FOLDERS = frozenset({"environment", "tests", "solution", "steps"})
 _STEP_PARTS = ("instruction.md", "trajectory.json", "workdir/", "tests/", "solution/")
@@ -150,13 +148,13 @@ class _Folder:
 
     def _extras(self) -> FileTree:
         """Every file that no other part of the task holds."""
-        rest = self.survey.tree(self.path, skip=_OWN_NAMES)
+        rest = self.survey.tree(self.path, skip=_OWN_NAMES | not_content(self.path))
         stray = [name for name in ("instruction.md",) if self.document.steps and name in self.survey.names[""]]
         if not stray and "steps" not in self.survey.names:
             return rest
         steps = tuple(step.name for step in self.document.steps or ())
         taken = tuple(f"steps/{name}/{part}" for name in steps for part in _STEP_PARTS)
-        everything = scan(self.path, boundary=self.path, skip=NOT_CONTENT)
+        everything = scan(self.path, boundary=self.path, skip=not_content(self.path))
         left = [
             f for f in everything if f.path in stray or (f.path.startswith("steps/") and not f.path.startswith(taken))
         ]
@@ -205,7 +203,9 @@ class _Folder:
             )
         if entry is None and (not tree or (grading.environment is not None and grading.environment.context == tree)):
             return None
-        return Tests(files=tree, entry=entry, verdict=ours.verdict, same_shell=ours.same_shell)
+        return Tests(
+            files=tree, entry=entry, verdict=ours.verdict, same_shell=ours.same_shell, toolchain=ours.toolchain
+        )
 
     def _solution(self, place: str) -> Solution | None:
         tree, names = self._bundled(place)

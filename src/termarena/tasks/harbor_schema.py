@@ -18,6 +18,7 @@ from termarena.tasks.model import (
     McpServer,
     Strings,
     Table,
+    Toolchain,
     Tpu,
     User,
     VerdictSource,
@@ -126,6 +127,7 @@ class TestsExtension(Frozen):
     entry: str = "test.sh"
     verdict: VerdictSource = "reward_file"
     same_shell: bool = False
+    toolchain: Toolchain = "agents"
 
 
 class Extension(Frozen):

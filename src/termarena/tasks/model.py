@@ -56,7 +56,10 @@ __all__ = [
 ]
 
 Format = Literal["harbor", "terminal-bench-1", "simple", "terminalworld"]
-VerdictSource = Literal["reward_file", "exit_status", "pytest", "swebench", "sweperf", "mlebench", "swelancer"]
+VerdictSource = Literal[
+    "reward_file", "reward_pipe", "exit_status", "pytest", "swebench", "sweperf", "mlebench", "swelancer"
+]
+Toolchain = Literal["agents", "pristine"]
 User = str | int
 
 
@@ -229,8 +232,10 @@ class Tests(Frozen):
     entry: str | None = "test.sh"
     """None where the files only accompany tests that a step or the grader's own image brings."""
     verdict: VerdictSource = "reward_file"
-    """Where the score comes from: a reward file (Harbor), the exit status (simple), or a parser of the output
-    (Terminal-Bench 1)."""
+    """Where the score comes from: a reward file (Harbor), a pipe to the harness, the exit status (simple), or a parser
+    of the output (Terminal-Bench 1)."""
+    toolchain: Toolchain = "agents"
+    """`pristine`: no solution changes the system's folders, so a sealed grading has them as they were at the start."""
     same_shell: bool = False
     """Terminal-Bench 1: the tests are typed into the agent's own shell."""
 

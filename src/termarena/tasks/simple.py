@@ -18,7 +18,7 @@ from pydantic import Field, PositiveFloat
 from termarena.core.errors import TaskFormatError
 from termarena.tasks.checking import Checker, known_names, refuse_warnings, shown
 from termarena.tasks.documents import parse_json, read_text
-from termarena.tasks.files import NOT_CONTENT, FileTree, TreeFile, scan
+from termarena.tasks.files import FileTree, TreeFile, not_content, scan
 from termarena.tasks.frozen import FrozenDict
 from termarena.tasks.metadata import conventional
 from termarena.tasks.model import (
@@ -72,7 +72,7 @@ _SCRIPT_FILES = {
     "setup_script": "setup.sh",
     "teardown_script": "teardown.sh",
 }
-_OWN_NAMES = NOT_CONTENT | frozenset({MARKER, *_SCRIPT_FILES.values()})
+_OWN_NAMES = frozenset({MARKER, *_SCRIPT_FILES.values()})
 
 
 class SimpleTask(Frozen):
@@ -105,7 +105,7 @@ def load_simple(folder: str) -> Task:
     for field, name in _SCRIPT_FILES.items():
         if os.path.lexists(f"{folder}/{name}"):
             table[field] = read_text(f"{folder}/{name}", boundary=folder)
-    extras = scan(folder, boundary=folder, skip=_OWN_NAMES)
+    extras = scan(folder, boundary=folder, skip=_OWN_NAMES | not_content(folder))
     return _task(check, table, path=folder, default_id=os.path.basename(folder), extras=extras)  # noqa: PTH119 - as the other loaders
 
 

@@ -16,7 +16,7 @@ from termarena.tasks.checking import Checker
 from termarena.tasks.compose import Build, Composition, canonical_composition
 from termarena.tasks.dockerfile import parse_dockerfile
 from termarena.tasks.documents import parse_yaml, read_text
-from termarena.tasks.files import NOT_CONTENT, FileTree, TreeFile, scan
+from termarena.tasks.files import FileTree, TreeFile, not_content, scan
 from termarena.tasks.metadata import conventional
 from termarena.tasks.model import AgentPhase, Environment, Frozen, Grading, Provenance, Solution, Strings, Task, Tests
 from termarena.tasks.texts import asked, keystrokes_of
@@ -68,7 +68,7 @@ def load_terminal_bench_1(folder: str) -> Task:
     """Load one folder; the rules are those of `load_task`."""
     check = Checker(file=f"{folder}/{MARKER}", name=MARKER)
     document = check.check(TaskYaml, parse_yaml(read_text(check.file, boundary=folder), file=check.file))
-    everything = scan(folder, boundary=folder, skip=NOT_CONTENT)
+    everything = scan(folder, boundary=folder, skip=not_content(folder))
     environment = _environment(folder, everything, check)
     return Task(
         id=os.path.basename(folder),  # noqa: PTH119 - one style in the loaders

@@ -118,7 +118,9 @@ def _below(folder: str, tree: FileTree) -> list[TreeFile]:
 
 def _is_harbors_own(tests: Tests) -> bool:
     return tests.entry is None or (
-        tests.verdict == "reward_file" and tests.entry in ("test.sh", "test.bat") and not tests.same_shell
+        tests.verdict in ("reward_file", "reward_pipe")
+        and tests.entry in ("test.sh", "test.bat")
+        and not tests.same_shell
     )
 
 
@@ -265,9 +267,16 @@ def _extension(task: Task) -> dict[str, Any]:
 def _tests_extension(task: Task) -> dict[str, Any] | None:
     suites = [task.tests, *(step.tests for step in task.steps)]
     tests = next((suite for suite in suites if suite is not None and suite.entry is not None), None)
-    if tests is None or _is_harbors_own(tests):
+    if tests is None:
         return None
-    return {"root": SUITE, "entry": tests.entry, "verdict": tests.verdict, "same_shell": tests.same_shell or None}
+    toolchain = tests.toolchain if tests.toolchain != "agents" else None
+    verdict = tests.verdict if tests.verdict != "reward_file" else None
+    if _is_harbors_own(tests):
+        return {"verdict": verdict, "toolchain": toolchain} if verdict or toolchain else None
+    same_shell = tests.same_shell or None
+    return {
+        "root": SUITE, "entry": tests.entry, "verdict": tests.verdict, "same_shell": same_shell, "toolchain": toolchain
+    }  # fmt: skip
 
 
 def _network(policy: NetworkPolicy | None) -> dict[str, Any]:

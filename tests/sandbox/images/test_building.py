@@ -13,7 +13,7 @@ import pytest
 from sandbox.support import out
 from termarena.core.errors import BuildError, ImageError
 from termarena.sandbox import Root, SandboxSpec
-from termarena.sandbox.images import BuildOptions, Built, build_image
+from termarena.sandbox.images import BuildOptions, Built, build_image, plan_build
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.recipe import parse_recipe
 from termarena.sandbox.spec import Network
@@ -284,3 +284,30 @@ def test_a_stage_may_be_named_like_an_earlier_one() -> None:
     recipe = parse_recipe("ARG T=1\nFROM a:$T AS x\nRUN one\nFROM x\nCOPY --from=x a b\n", "here")
     assert [stage.name for stage in recipe.stages] == ["x", ""]
     assert [len(stage.steps) for stage in recipe.stages] == [1, 1]
+
+
+PLANNED = """ARG TAG=1
+FROM elsewhere/tools:$TAG AS tools
+RUN --mount=type=cache,target=/c make everything
+FROM base
+ENV WHERE=/app
+WORKDIR $WHERE
+COPY file .
+COPY --from=tools /bin/tool /bin/
+ADD https://files.example/archive.tar /x
+CMD ["run"]
+"""
+
+
+async def test_a_plan_checks_every_step_and_makes_nothing(based: ImageShelf, tmp_path: Path) -> None:
+    _write(tmp_path / "c", PLANNED)
+    with pytest.raises(BuildError, match="line 7: file is not there"):
+        await plan_build(based, tmp_path / "c")
+    (tmp_path / "c/file").write_text("")
+    before = sorted(path for path in based.store.folder.rglob("*") if path.parent.name != "locks")
+    plan = await plan_build(based, tmp_path / "c")
+    assert [step.partition(" : ")[2].split()[0] for step in plan.steps][:3] == ["FROM", "RUN", "FROM"]
+    assert len(plan.steps) == 9
+    assert (plan.bases, plan.missing) == (("base", "elsewhere/tools:1"), ("elsewhere/tools:1",))
+    assert (plan.config.workdir, plan.config.cmd) == ("/app", ("run",))
+    assert sorted(path for path in based.store.folder.rglob("*") if path.parent.name != "locks") == before

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
 from running import termarena
 from sandbox.images.making import MadeImage, entry, tar_of
 from sandbox.support import out
+from termarena.core.scrub import Scrubber
+from termarena.proof.leaks import prove_no_leaks
+from termarena.proof.ledger import Ledger
+from termarena.proof.stand import Bench, Stand
 from termarena.sandbox.staging import Stage
+from termarena.tasks import load_task
 from termarena.tasks.model import Environment
 
 if TYPE_CHECKING:
@@ -44,6 +50,23 @@ async def test_the_start_state_of_an_image(shelf: ImageShelf, tmp_path: Path, ro
     async with state.start() as box:
         assert await out(box, "ls") == "here"
     await stage.aclose()
+
+
+async def test_what_a_later_layer_hides_is_found_in_the_one_below(
+    shelf: ImageShelf, tmp_path: Path, root_layer: bytes
+) -> None:
+    make_task(tmp_path / "task")
+    solution = (tmp_path / "task/solution/solve.sh").read_bytes()
+    layers = [root_layer, tar_of(entry("app/notes", solution)), tar_of(entry("app/.wh.notes", b""))]
+    archive = tmp_path / "saved.tar"
+    archive.write_bytes(MadeImage(layers, {"WorkingDir": "/app"}).saved("tests/task:1"))
+    await shelf.import_archive(archive)
+    stage = Stage(shelf.driver)
+    bench = Bench(shelf.driver, stage, Scrubber.from_environment({}), asyncio.Semaphore(1))
+    found = await prove_no_leaks(Stand(load_task(tmp_path / "task"), bench, Ledger(None)), None)
+    await stage.aclose()
+    assert found.layers >= 3
+    assert [(leak.kind, leak.where) for leak in found.leaks] == [("solution", "/app/notes")]
 
 
 def make_task(folder: Path) -> None:

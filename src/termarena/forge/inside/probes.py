@@ -24,6 +24,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from termarena.forge.inside.system import cron_jobs, group, owner, people, serves, services, user, yaml_value
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -54,20 +56,9 @@ def mode(path: str) -> str:
     return format(stat.S_IMODE(os.lstat(path).st_mode), "04o")
 
 
-def owner(path: str) -> list[int]:
-    """The numbers of user and group."""
-    found = os.lstat(path)
-    return [found.st_uid, found.st_gid]
-
-
 def link_target(path: str) -> str:
     """What a symbolic link points to, as it is written."""
     return os.readlink(path)
-
-
-def entries(path: str) -> list[str]:
-    """The names in a folder, sorted."""
-    return sorted(os.listdir(path))
 
 
 def digest(path: str) -> str:
@@ -303,8 +294,11 @@ def _is_text(content: bytes) -> bool:
 
 
 def _text_probe(path: str) -> str:
+    if path.startswith(("/var/spool/cron/", "/etc/cron.d/")) or path == "/etc/crontab":
+        return "cron_jobs"
     by_suffix = {".json": ("json_value", json_value), ".csv": ("csv_rows", csv_rows)}
     by_suffix.update(dict.fromkeys((".ini", ".cfg"), ("ini_sections", ini_sections)))
+    by_suffix.update(dict.fromkeys((".yaml", ".yml"), ("yaml_value", yaml_value)))
     name, probe = by_suffix.get(Path(path).suffix, ("text", text))
     try:
         found = probe(path)
@@ -331,13 +325,16 @@ def _history(path: str, revision: list[Any]) -> Questions:
     return [(subjects, revision), ("git_files", revision)]
 
 
+BEYOND_FILES = {one.__name__: one for one in (cron_jobs, group, owner, serves, user, yaml_value)}
+
+
 def observe(wanted: list[list[Any]]) -> list[list[Any]]:
     """Every fact about what is wanted: a list of [probe, arguments, value]. What cannot be read yields none."""
     found = []
     for question in wanted:
         for probe, arguments in _questions(question):
             try:
-                found.append([probe, arguments, globals()[probe](*arguments)])
+                found.append([probe, arguments, (BEYOND_FILES.get(probe) or globals()[probe])(*arguments)])
             except Exception:  # noqa: BLE001, S112 - files of any kind: what no probe can read is no fact
                 continue
     return found
@@ -346,6 +343,9 @@ def observe(wanted: list[list[Any]]) -> list[list[Any]]:
 def _questions(question: list[Any]) -> Questions:
     what, arguments = question[0], question[1:]
     finders = {"file": facts_of_file, "repository": facts_of_repository}
+    everywhere = {"people": people, "services": services}
+    if what in everywhere:
+        return everywhere[what]()
     if what not in finders:
         return [(what, arguments)]
     try:
@@ -358,7 +358,8 @@ def _questions(question: list[Any]) -> Questions:
 
 
 def check_all(names: dict[str, Any], logs: str = "/logs/verifier") -> int:
-    """Run every `test_` function in its order; writes `ctrf.json` and `reward.txt`, and says how each one went."""
+    """Run every `test_` function in its order; writes `ctrf.json` and `reward.txt`, tells the reward where the harness
+    holds a pipe for it, and says how each one went."""
     tests = [(name, test) for name, test in names.items() if name.startswith("test_")]
     rows = [_checked(name, test) for name, test in tests]
     passed = sum(row["status"] == "passed" for row in rows)
@@ -367,7 +368,10 @@ def check_all(names: dict[str, Any], logs: str = "/logs/verifier") -> int:
     report = {"results": {"tool": {"name": "termarena-forge"}, "summary": summary, "tests": rows}}
     os.makedirs(logs, exist_ok=True)
     Path(logs, "ctrf.json").write_text(json.dumps(report))
-    Path(logs, "reward.txt").write_text("1\n" if rows and passed == len(rows) else "0\n")
+    reward = "1\n" if rows and passed == len(rows) else "0\n"
+    Path(logs, "reward.txt").write_text(reward)
+    if pipe := os.environ.get("TERMARENA_REWARD_FD"):
+        os.write(int(pipe), reward.encode())
     return 0
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.forge.screening.shell import SHELLS, UNKNOWN
+from termarena.shell.calls import SHELLS, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from termarena.forge.screening.shell import Call, Script
+    from termarena.shell.calls import Call, Called
 
 __all__ = ["Danger", "dangers"]
 
@@ -39,7 +39,7 @@ class Danger(NamedTuple):
     text: str
 
 
-def dangers(script: Script, text: str) -> Iterator[Danger]:
+def dangers(script: Called, text: str) -> Iterator[Danger]:
     """The dangers in one command. What the grammar does not cover is judged by its look."""
     for name in script.functions:
         yield Danger("fork-bomb", "it starts processes without end", f"{name}()")

@@ -7,13 +7,13 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from termarena.forge.screening.words import words
+from termarena.shell.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from termarena.forge.screening.shell import Call
     from termarena.forge.transcript import Transcript
+    from termarena.shell.calls import Call
 
 __all__ = ["Need", "needs_of_call", "needs_of_machine"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import MissingExtra
 from termarena.core.scrub import Scrubber
-from termarena.forge.screening.words import words
+from termarena.shell.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,15 +6,15 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from termarena.forge.screening.effects import changes_state
 from termarena.forge.screening.findings import Quality
-from termarena.forge.screening.words import words
+from termarena.shell.effects import changes_state
+from termarena.shell.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from termarena.forge.screening.shell import Script
     from termarena.forge.transcript import Command, Transcript
+    from termarena.shell.calls import Called
 
 __all__ = ["quality_of"]
 
@@ -33,7 +33,7 @@ _LINK: Final = re.compile(r"https?://(?:github|gitlab|codeberg|bitbucket)\.[a-z]
 _TITLE_WORDS: Final = 3
 
 
-def quality_of(transcript: Transcript, scripts: Sequence[Script]) -> Quality:
+def quality_of(transcript: Transcript, scripts: Sequence[Called]) -> Quality:
     """Score a recording; `scripts` are its shell commands taken apart, in order."""
     commands = [command for command in transcript.commands if command.shell]
     return Quality(
@@ -53,7 +53,7 @@ def _alignment(commands: Sequence[Command]) -> int:
     return _steps(sure, 0.5, 0.7, 0.9) if told >= 0.3 else min(1, _steps(sure, 0.5, 0.7, 0.9))  # noqa: PLR2004 - a third
 
 
-def _complexity(commands: Sequence[Command], scripts: Sequence[Script]) -> int:
+def _complexity(commands: Sequence[Command], scripts: Sequence[Called]) -> int:
     """How much judgement it took: changes, different programs, pipelines, mistakes that were mended."""
     calls = [call for script in scripts for call in script.calls]
     changes = sum(changes_state(call) for call in calls)
@@ -78,7 +78,7 @@ def _failed(command: Command) -> bool:
     return _FAILURE.search(command.output[-TAIL:]) is not None
 
 
-def _signal(commands: Sequence[Command], scripts: Sequence[Script]) -> int:
+def _signal(commands: Sequence[Command], scripts: Sequence[Called]) -> int:
     """Whether success is seen: the end succeeds, the result is looked at, programs say so."""
     working = [command for command in commands if command.text.split()[:1] not in (["exit"], ["logout"], ["clear"])]
     if not working:

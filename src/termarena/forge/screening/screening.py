@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.forge.screening.danger import dangers
-from termarena.forge.screening.effects import changes_state, is_pager
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Redaction, Screening
 from termarena.forge.screening.hosting import needs_of_call, needs_of_machine
 from termarena.forge.screening.privacy import SECRET, find_private
 from termarena.forge.screening.quality import quality_of
 from termarena.forge.screening.redaction import Redactor
 from termarena.forge.screening.rules import ScreenRules
-from termarena.forge.screening.shell import ShellReader
-from termarena.forge.screening.words import words
+from termarena.shell.calls import ShellReader
+from termarena.shell.effects import changes_state, is_pager
+from termarena.shell.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from termarena.forge.screening.findings import Quality
-    from termarena.forge.screening.shell import Script
     from termarena.forge.transcript import Command, Transcript
+    from termarena.shell.calls import Called
 
 __all__ = ["refused", "screen"]
 
@@ -44,10 +44,10 @@ class _Case:
 
     transcript: Transcript
     numbers: tuple[int, ...]
-    scripts: tuple[Script, ...]
+    scripts: tuple[Called, ...]
     rules: ScreenRules
 
-    def commands(self) -> Iterator[tuple[int, Command, Script]]:
+    def commands(self) -> Iterator[tuple[int, Command, Called]]:
         for number, script in zip(self.numbers, self.scripts, strict=True):
             yield number, self.transcript.commands[number], script
 

@@ -150,6 +150,11 @@ def _refuse_local(options: RunOptions) -> None:
             f"{options.agent} is installed on this machine, and not on the nodes of a cluster",
             hint="take --engine local, or an agent that lives outside the sandbox",
         )
+    if options.fetch_plan is not None:
+        raise UsageError(
+            "a recording of downloads lies on this machine, and not on the nodes of a cluster",
+            hint="take --engine local",
+        )
     for name in COUNTED_HERE:
         if getattr(options, name) is not None:
             raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -84,7 +85,9 @@ class ForeignRun:
 
 
 def pooled(runs: Sequence[ForeignRun]) -> ForeignRun:
-    """Several runs of one agent as one with more attempts, in the order given; one run is itself.
+    """Several runs of one agent as one, in the order given; one run is itself.
+
+    A task has as many attempts as the runs that hold it planned for it: runs of other tasks are no attempts at it.
 
     Raises UsageError where they are not of one agent, model and dataset, or one is given twice.
     """
@@ -92,16 +95,16 @@ def pooled(runs: Sequence[ForeignRun]) -> ForeignRun:
     if len(runs) == 1:
         return first
     _refuse_unlike(runs)
-    trials, stopped, before = [], [], 0
+    trials, stopped, before = [], [], Counter[str]()
     for run in runs:
-        trials += [_moved(ended, before) for ended in run.trials]
-        stopped += [TrialKey(key.task_id, key.attempt + before) for key in run.stopped]
-        before += run.attempts
+        trials += [_moved(ended, before[ended.summary.task_id]) for ended in run.trials]
+        stopped += [TrialKey(key.task_id, key.attempt + before[key.task_id]) for key in run.stopped]
+        before.update({task.id: run.attempts for task in run.tasks})
     tasks = {task.id: task for run in reversed(runs) for task in run.tasks}
     return replace(
         first,
         origin=_pooled_origin(runs),
-        attempts=before,
+        attempts=max(before.values()),
         tasks=tuple(tasks[name] for name in sorted(tasks)),
         trials=tuple(trials),
         stopped=tuple(stopped),

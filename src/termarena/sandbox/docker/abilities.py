@@ -66,7 +66,10 @@ class Abilities:
 
     def declare(self) -> Capabilities:
         """For people and for checks."""
-        missing: dict[Feature, str] = {Feature.HOST_ROOT: "a container has an image"}
+        missing: dict[Feature, str] = {
+            Feature.HOST_ROOT: "a container has an image",
+            Feature.PRISTINE_SYSTEM: "a fork is a whole image; use --driver namespace",
+        }
         for feature, key in (
             (Feature.CPU_LIMIT, "CpuCfsQuota"),
             (Feature.MEMORY_LIMIT, "MemoryLimit"),

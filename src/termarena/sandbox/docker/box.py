@@ -6,15 +6,23 @@ import asyncio
 import contextlib
 import secrets
 import tempfile
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import EngineError, NotFound, SandboxBroken, SandboxFileError, SandboxFrozen
+from termarena.core.errors import (
+    CapabilityMissing,
+    EngineError,
+    NotFound,
+    SandboxBroken,
+    SandboxFileError,
+    SandboxFrozen,
+)
 from termarena.sandbox.contract import (
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_READ_BYTES,
     DEFAULT_TREE_BYTES,
+    ROOT_NAMES,
     ExecResult,
     FileChanges,
     ProcessInfo,
@@ -23,6 +31,7 @@ from termarena.sandbox.contract import (
     Usage,
 )
 from termarena.sandbox.docker import labels, users
+from termarena.sandbox.docker.abilities import NO_PROXY
 from termarena.sandbox.docker.changes import Rows, compare, parse_rows
 from termarena.sandbox.docker.client import LONG_S
 from termarena.sandbox.docker.execs import Order
@@ -37,9 +46,10 @@ from termarena.sandbox.docker.snapshots import (
 )
 from termarena.sandbox.namespace.answers import check_path
 from termarena.sandbox.namespace.differences import changes_between
+from termarena.sandbox.way_out import through
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from termarena.sandbox.docker.address import Address
@@ -47,7 +57,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.docker.images import Image
     from termarena.sandbox.docker.overlay import Overlay
     from termarena.sandbox.docker.snapshots import Entries, SavedSnapshot
-    from termarena.sandbox.spec import SandboxSpec
+    from termarena.sandbox.spec import Fetches, SandboxSpec
 
 __all__ = ["DockerSandbox", "Origin"]
 
@@ -87,6 +97,7 @@ class DockerSandbox:
         self.container = container
         self._env: dict[str, str] = {} if "LANG" in origin.base.env else {"LANG": "C.UTF-8"}
         self._env.update(spec.env)
+        self._final: dict[str, str] = {}
         self._is_sealed = False
         self._aside = AsyncExitStack()
         self._looked_at: dict[str, Files] = {}
@@ -107,9 +118,22 @@ class DockerSandbox:
         """Whether its container was alive when last heard of."""
         return not self.container.ended.done()
 
-    def add_environment(self, env: Mapping[str, str]) -> None:
-        """Variables for every later command; the driver uses it for the proxy's address."""
-        self._env.update(env)
+    def add_environment(self, env: Mapping[str, str], *, is_final: bool = False) -> None:
+        """Variables for every later command, `is_final` over its own; the driver uses it for the proxy's address."""
+        (self._final if is_final else self._env).update(env)
+
+    def drop_final_environment(self) -> None:
+        """Later commands have their own variables again."""
+        self._final.clear()
+
+    @asynccontextmanager
+    async def through(self, fetches: Fetches) -> AsyncIterator[None]:
+        """Commands that begin meanwhile reach a recording, and no network. Raises what `open_fetches` raises, and
+        `CapabilityMissing` on an engine elsewhere."""
+        if self.container.local is None:
+            raise CapabilityMissing("recorded fetches", driver="docker", why=NO_PROXY)
+        async with through(self, fetches, self.container.local.listen(0)):
+            yield
 
     def _check_alive(self) -> None:
         if self.container.ended.done():
@@ -143,7 +167,7 @@ class DockerSandbox:
     async def identity(self, user: str | None) -> users.Identity:
         """Who that is in this sandbox; raises `NotFound`."""
         wanted = user or self._spec.user
-        if users.is_root(wanted):
+        if wanted in ROOT_NAMES:
             return users.ROOT
         passwd, group = b"", b""
         with contextlib.suppress(SandboxFileError):
@@ -162,7 +186,8 @@ class DockerSandbox:
         who = await self.identity(user)
         asked = cwd or self._spec.workdir
         place = asked or self._origin.base.workdir or who.home
-        return Order(words, who, place, "" if asked else "/", {**who.environment(), **self._env, **(env or {})})
+        variables = {**who.environment(), **self._env, **(env or {}), **self._final}
+        return Order(words, who, place, "" if asked else "/", variables)
 
     async def exec(  # noqa: PLR0913 - the words of the contract
         self,

@@ -25,14 +25,15 @@ from termarena.core.errors import (
     ImageError,
     SandboxBroken,
     SandboxStartError,
+    ServiceFailed,
 )
+from termarena.sandbox.compositions import load_composition
 from termarena.sandbox.docker import labels
 from termarena.sandbox.docker.box import DockerSandbox, Origin
 from termarena.sandbox.docker.changes import Rows
 from termarena.sandbox.docker.composition import rewrite
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.images import inspect_image
-from termarena.sandbox.docker.pinning import load_composition
 from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, restore
 from termarena.sandbox.docker.sweeping import remove_all_with
 from termarena.sandbox.staged import staged
@@ -93,12 +94,14 @@ class ComposeSandbox(DockerSandbox):
         """See the contract: every service."""
         await super().freeze()
         for other in self._others.values():
-            await other.freeze()
+            with contextlib.suppress(SandboxBroken):
+                await other.freeze()
 
     async def thaw(self) -> None:
         """See the contract: every service."""
         for other in self._others.values():
-            await other.thaw()
+            with contextlib.suppress(SandboxBroken):
+                await other.thaw()
         await super().thaw()
 
     async def _stop(self) -> None:
@@ -306,6 +309,6 @@ async def _until_healthy(main: ComposeSandbox) -> None:
                 break
             if health == "unhealthy" or not told["State"]["Running"]:
                 tail = (await main.logs(name)).decode(errors="replace")[-TAIL_CHARACTERS:] if name else ""
-                raise SandboxStartError(f"the service {name or 'main'} is {health}", hint=tail or "see its healthcheck")
+                raise ServiceFailed(name or "main", f"is {health}", tail)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(container.health_word.wait(), ASK_AGAIN_S)

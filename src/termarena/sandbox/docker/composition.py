@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import ImageError
+from termarena.sandbox.compositions import check_reach, service_of
 from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["rewrite"]
 
-REACHES_OUT: Final = ("privileged", "network_mode", "pid", "ipc", "userns_mode", "cgroup_parent", "devices")
-"""What would open a service to the engine's machine."""
 OWN_PROCESSES: Final = 2
 
 
@@ -29,11 +27,8 @@ def rewrite(
     image: str | None,
 ) -> dict[str, Any]:
     """A new document; `image` replaces the main service's own. Raises `ImageError` for a file that cannot be used."""
-    services = document["services"]
-    if service not in services:
-        names = ", ".join(sorted(services))
-        raise ImageError(source, f"has no service {service}; there is: {names}", hint="name it: Root(service=…)")
-    made = {name: _service(name, dict(body or {}), tags, source) for name, body in services.items()}
+    service_of(document, service, source=source)
+    made = {name: _service(name, dict(body or {}), tags, source) for name, body in document["services"].items()}
     made[service] = _main(made[service], spec, image=image)
     rest = {key: value for key, value in document.items() if key not in ("version", "name", "services")}
     is_closed = spec.network.mode != "public"
@@ -45,9 +40,7 @@ def rewrite(
 
 
 def _service(name: str, body: dict[str, Any], tags: Mapping[str, str], source: str) -> dict[str, Any]:
-    for key in REACHES_OUT:
-        if body.get(key):
-            raise ImageError(source, f"the service {name} asks for {key}, which would reach the engine's machine")
+    check_reach(name, body, source=source)
     # Names would clash between trials, and what died is to stay dead.
     kept = {key: value for key, value in body.items() if key not in ("container_name", "restart", "ports")}
     if isinstance(kept.get("build"), str):

@@ -16,6 +16,7 @@ from termarena.core.errors import (
     SandboxBroken,
     SandboxStartError,
 )
+from termarena.sandbox.compositions import own_user
 from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.docker import abilities, labels
 from termarena.sandbox.docker.address import Address, find_address
@@ -24,15 +25,15 @@ from termarena.sandbox.docker.changes import Rows
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.hub import Hub
 from termarena.sandbox.docker.images import ImageStore, inspect_image
-from termarena.sandbox.docker.pinning import own_user, pin_composition
+from termarena.sandbox.docker.pinning import pin_composition
 from termarena.sandbox.docker.reaper import Reaper
 from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
 from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, SavedSnapshot, load_snapshot, restore
 from termarena.sandbox.docker.sweeping import containers_with, remove_all_with
-from termarena.sandbox.proxy import Proxy
 from termarena.sandbox.spec import PROXY_PORT, Root, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import default_home
+from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -163,6 +164,9 @@ class DockerDriver:
             raise CapabilityMissing(feature.value, driver=self.name, why=declared.missing[feature])
         self._found.check_network(spec.network.mode)
         self._found.check_reach(spec)
+        if spec.fetches is not None and spec.root.kind in ("dockerfile", "compose"):
+            why = "the engine's own builder fetches what a Dockerfile asks for"
+            raise CapabilityMissing("recorded fetches", driver=self.name, why=why, hint="use --driver namespace")
         if spec.mounts and spec.root.kind == "compose":
             why = "the services of a compose file are as the file says"
             raise CapabilityMissing("a folder of this machine", driver=self.name, why=why)
@@ -251,7 +255,8 @@ class DockerDriver:
         except EngineError as error:
             raise _start_error(error) from error
         image = ready.image
-        pinned = spec.model_copy(update={"root": Root(kind="image", image=image.id), "user": own_user(spec, image)})
+        user = own_user(spec, image.user)
+        pinned = spec.model_copy(update={"root": Root(kind="image", image=image.id), "user": user})
         return Prepared(pinned, image.digest, image.id, was_cached=ready.was_there)
 
     def new_labels(self, sandbox_id: str, root: Root) -> dict[str, str]:
@@ -352,8 +357,7 @@ class DockerDriver:
         local = box.container.local
         if local is None:
             raise CapabilityMissing("network through a proxy", driver=self.name, why=abilities.NO_PROXY)
-        async with Proxy(spec.network).serve(local.listen(PROXY_PORT)):
-            box.add_environment(Proxy.environment(PROXY_PORT))
+        async with way_out(box, spec, local.listen(PROXY_PORT)):
             yield
 
 

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import yaml
-
-from termarena.core.errors import ImageError
+from termarena.sandbox.compositions import keep_composition, load_composition, own_user, with_source
 from termarena.sandbox.contract import Prepared
-from termarena.sandbox.docker.build import Recipe, context_digest
-from termarena.sandbox.namespace.building import build_once
-from termarena.sandbox.spec import SandboxSpec
+from termarena.sandbox.docker.build import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from termarena.sandbox.docker.client import Engine
-    from termarena.sandbox.docker.images import Image, ImageStore, Ready
+    from termarena.sandbox.docker.images import ImageStore, Ready
+    from termarena.sandbox.spec import SandboxSpec
 
-__all__ = ["load_composition", "own_user", "pin_composition"]
+__all__ = ["pin_composition"]
 
-PINNED: Final = "termarena-compose.yaml"
 OWN_BUILDS: Final = frozenset({"context", "dockerfile", "args", "target", "labels"})
 """What of `build` our own builder knows; a service with more than that is built by Compose at every start."""
 
@@ -43,37 +37,15 @@ async def pin_composition(engine: Engine, store: ImageStore, spec: SandboxSpec, 
     path = Path(str(spec.root.path))
     document = await asyncio.to_thread(load_composition, path)
     pinned = await _pin_services(engine, store, document["services"], spec=spec, folder=path.parent)
-    text = yaml.safe_dump({**document, "services": pinned.services}, sort_keys=True)
-    digest = await asyncio.to_thread(_keep, path.parent, text, home / "compose")
+    made = {**document, "services": pinned.services}
+    kept = await asyncio.to_thread(keep_composition, path.parent, made, home=home)
     user = spec.user
     if pinned.main is not None:
-        user = own_user(spec, pinned.main.image, named=pinned.services[spec.root.service].get("user"))
-    kept = home / "compose" / digest / PINNED
+        user = own_user(spec, pinned.main.image.user, named=pinned.services[spec.root.service].get("user"))
     root = spec.root.model_copy(update={"path": kept, "image": None})
     image = None if pinned.main is None else pinned.main.image.id
     ready = spec.model_copy(update={"root": root, "user": user})
-    return Prepared(ready, f"sha256:{digest}", image, was_cached=pinned.was_there)
-
-
-def own_user(spec: SandboxSpec, image: Image, *, named: object = None) -> str:
-    """Whom commands run as: the spec's user unless it is the default, a service's, the image's."""
-    if spec.user != SandboxSpec.model_fields["user"].default:
-        return spec.user
-    wanted = str(named) if named is not None and "$" not in str(named) else image.user
-    return wanted or spec.user
-
-
-def load_composition(path: Path) -> dict[str, Any]:
-    """Read a compose file; raises `ImageError` for one that is none."""
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ImageError(str(path), error.strerror or "cannot be read", hint="check the path") from error
-    except yaml.YAMLError as error:
-        raise ImageError(str(path), f"is not YAML: {error}", cause="task") from error
-    if not isinstance(document, dict) or not isinstance(document.get("services"), dict):
-        raise ImageError(str(path), "has no services", cause="task")
-    return document
+    return Prepared(ready, f"sha256:{kept.parent.name}", image, was_cached=pinned.was_there)
 
 
 async def _pin_services(
@@ -83,7 +55,7 @@ async def _pin_services(
     main: Ready | None = None
     was_there = True
     for name, body in services.items():
-        service = _with_source(dict(body or {}), spec, is_main=name == spec.root.service)
+        service = with_source(dict(body or {}), spec.root, is_main=name == spec.root.service)
         ready = await _image_of(engine, store, service, folder=folder)
         if ready is not None:
             was_there = was_there and ready.was_there
@@ -92,15 +64,6 @@ async def _pin_services(
             main = ready
         made[name] = service
     return _Pinned(made, main, was_there)
-
-
-def _with_source(service: dict[str, Any], spec: SandboxSpec, *, is_main: bool) -> dict[str, Any]:
-    """The main service with the image that the spec names, or else, when the file says nothing, the Dockerfile's."""
-    if not is_main:
-        return service
-    if spec.root.image is not None:
-        return {key: value for key, value in service.items() if key != "build"} | {"image": spec.root.image}
-    return service if service.get("build") or service.get("image") else {**service, "build": "."}
 
 
 async def _image_of(engine: Engine, store: ImageStore, service: dict[str, Any], *, folder: Path) -> Ready | None:
@@ -122,17 +85,3 @@ def _arguments(given: object) -> dict[str, str]:
     if isinstance(given, list):
         given = dict(str(item).partition("=")[::2] for item in given)
     return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
-
-
-def _keep(folder: Path, text: str, store: Path) -> str:
-    """A copy of the folder with the pinned file, under a digest of both, so that it starts when the folder is gone."""
-    state = hashlib.sha256(context_digest(folder, Recipe(PINNED)).encode() + text.encode())
-    digest = state.hexdigest()
-    store.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def copy(target: Path) -> None:
-        shutil.copytree(folder, target, symlinks=True, dirs_exist_ok=True)
-        (target / PINNED).write_text(text)
-
-    build_once(store / digest, copy)
-    return digest

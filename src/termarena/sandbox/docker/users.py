@@ -7,7 +7,7 @@ from typing import Final
 
 from termarena.core.errors import NotFound
 
-__all__ = ["ROOT", "Identity", "is_root", "resolve"]
+__all__ = ["ROOT", "Identity", "resolve"]
 
 PASSWD_FIELDS: Final = 6
 
@@ -29,11 +29,6 @@ class Identity:
 
 
 ROOT: Final = Identity("0:0", "root", "/root", 0, 0)
-
-
-def is_root(user: str) -> bool:
-    """Whether no file of the container needs to be asked."""
-    return user in ("root", "0", "0:0", "root:root")
 
 
 def resolve(user: str, *, passwd: bytes, group: bytes) -> Identity:

@@ -1,6 +1,6 @@
 """Images without a daemon: a store of layers that embedded sandboxes share, from registries, archives and builds."""
 
-from termarena.sandbox.images.building import BuildOptions, Built, build_image
+from termarena.sandbox.images.building import BuildOptions, BuildPlan, Built, build_image, plan_build
 from termarena.sandbox.images.config import ImageConfig
 from termarena.sandbox.images.getting import PullOptions
 from termarena.sandbox.images.names import ImageName
@@ -9,6 +9,7 @@ from termarena.sandbox.images.store import ImageStore, StoredImage
 
 __all__ = [
     "BuildOptions",
+    "BuildPlan",
     "Built",
     "ImageConfig",
     "ImageName",
@@ -20,4 +21,5 @@ __all__ = [
     "StoredImage",
     "Substitute",
     "build_image",
+    "plan_build",
 ]

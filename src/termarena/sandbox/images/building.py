@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.images.recipe import Instruction, Recipe, Stage
     from termarena.sandbox.images.shelf import ImageShelf
+    from termarena.sandbox.spec import Fetches
 
-__all__ = ["BuildOptions", "Built", "build_image"]
+__all__ = ["BuildOptions", "BuildPlan", "Built", "build_image", "plan_build"]
 
 SCRATCH: Final = "scratch"
 UNNAMED: Final = "localhost/termarena/build"
@@ -43,9 +44,13 @@ class BuildOptions:
     target: str = ""
     """The stage to stop at; empty for the last."""
     network: Network = field(default_factory=lambda: Network(mode="public"))
+    fetches: Fetches | None = None
+    """A recording of what RUN and ADD fetch: made, or in the network's place."""
     use_cache: bool = True
     secrets: Mapping[str, Path] = field(default_factory=dict)
     """Files for `RUN --mount=type=secret`, by their id; they land in no layer and in no key."""
+    makes_nothing: bool = False
+    """Whether every step is only checked, as far as that goes without its files: see `plan_build`."""
     on_log: Callable[[str], None] | None = None
 
     def say(self, line: str) -> None:
@@ -63,10 +68,25 @@ class Built:
     """Whether every step was known from earlier builds."""
 
 
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """What a build would do."""
+
+    steps: tuple[str, ...]
+    """As its log would tell them."""
+    bases: tuple[str, ...]
+    """The images that it stands on or copies from."""
+    missing: tuple[str, ...]
+    """Those of them that would be pulled."""
+    config: ImageConfig
+    """What the image would say, as far as its bases are known."""
+
+
 async def build_image(shelf: ImageShelf, context: Path, name: str | None, options: BuildOptions | None = None) -> Built:
     """Build the Dockerfile of a context and store the image under `name`, or under one made of its id.
 
-    Raises `BuildError`, which has the step and the end of its output, `ImageError` for a base that cannot be had.
+    Raises `BuildError`, which has the step and the end of its output, `ImageError` for a base that cannot be had, and
+    with a recording what `open_fetches` raises.
     """
     options = options or BuildOptions()
     shelf.store.hold()
@@ -87,6 +107,24 @@ async def build_image(shelf: ImageShelf, context: Path, name: str | None, option
         mode=shelf.driver.ids.kind,
     )
     return Built(shelf.store.add(image), build.was_cached)
+
+
+async def plan_build(shelf: ImageShelf, context: Path, options: BuildOptions | None = None) -> BuildPlan:
+    """What a build would do: every instruction that the target needs is checked, and what it copies from the context
+    found, without making, pulling or fetching anything.
+
+    Raises `BuildError` for what can be known to fail. What lies in a base that is not stored here cannot.
+    """
+    options = replace(options or BuildOptions(), makes_nothing=True)
+    recipe = await asyncio.to_thread(_read, context, options.dockerfile, str(context / options.dockerfile))
+    steps: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="termarena-") as scratch:
+        told = replace(options, on_log=steps.append)
+        build = _Build(shelf, recipe, Context(context, options.dockerfile), told, scratch=Path(scratch))
+        config = await build.run()
+    bases = tuple(sorted(build.bases))
+    missing = tuple(name for name in bases if shelf.known(name) is None)
+    return BuildPlan(tuple(steps), bases, missing, config)
 
 
 def _read(context: Path, dockerfile: str, source: str) -> Recipe:
@@ -112,12 +150,20 @@ class _Build:
         self.options = options
         self.was_cached = True
         self.substitutes: set[str] = set()
+        self.bases: set[str] = set()
+        """Images that are not built here."""
         self._results: dict[int, ImageConfig] = {}
         self._outer = self._outer_arguments()
         self._around = Surroundings(
             source=recipe.source,
             context=context,
-            maker=LayerMaker(shelf, use_cache=options.use_cache, network=options.network),
+            maker=LayerMaker(
+                shelf,
+                use_cache=options.use_cache,
+                network=options.network,
+                fetches=options.fetches,
+                makes_nothing=options.makes_nothing,
+            ),
             say=options.say,
             given=options.arguments,
             image_named=self._image_named,
@@ -238,6 +284,10 @@ class _Build:
         at = self._index(name, before=len(self.recipe.stages))
         if at in self._results:
             return self._results[at]
+        self.bases.add(name)
+        if self.options.makes_nothing:
+            stored = self.shelf.known(name)
+            return ImageConfig() if stored is None else stored.config
         found = await self.shelf.resolve(name, PullOptions(on_log=self.options.on_log))
         self.substitutes.update(found.image.substitutes)
         return found.image.config

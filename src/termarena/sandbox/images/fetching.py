@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import posixpath
 import socket
+import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from termarena.core.errors import FetchError, ImageError, MissingExtra
+from termarena.sandbox.fetches import open_fetches
 from termarena.sandbox.images.context import Context, Picked
 from termarena.sandbox.proxy import Proxy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from termarena.sandbox.spec import Network
+    from termarena.sandbox.spec import Fetches, Network
 
 __all__ = ["Fetched", "fetch_file"]
 
@@ -36,23 +39,38 @@ class Fetched:
     digest: str
 
 
-async def fetch_file(url: str, folder: Path, *, checksum: str | None, network: Network) -> Fetched:
+async def fetch_file(
+    url: str, folder: Path, *, checksum: str | None, network: Network, fetches: Fetches | None = None
+) -> Fetched:
     """Download into a new folder below `folder`, through what the build's commands may reach, and nothing else.
 
-    Raises `FetchError`, `ImageError` for another checksum and for a host that is not for this build.
+    Raises `FetchError`, `ImageError` for another checksum and for a host that is not for this build; with a recording,
+    what `open_fetches` raises.
     """
-    proxy, listener = Proxy(network), socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", 0))
     way = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    if fetches is not None:
+        with contextlib.closing(listener):
+            async with open_fetches(fetches, network) as session, session.proxy.serve(listener):
+                trusted = ssl.create_default_context(cadata=session.certificate.decode())
+                return await asyncio.to_thread(_fetch, url, folder, checksum, _Way(way, trusted))
+    proxy = Proxy(network)
     async with proxy.serve(listener):
         try:
-            return await asyncio.to_thread(_fetch, url, folder, checksum, way)
+            return await asyncio.to_thread(_fetch, url, folder, checksum, _Way(way))
         except FetchError as error:
             if not proxy.refused:
                 raise
             raise ImageError(url, f"the build's network does not reach {proxy.refused[-1]}", cause="task") from error
 
 
-def _fetch(url: str, folder: Path, checksum: str | None, way: str) -> Fetched:
+class _Way(NamedTuple):
+    proxy: str
+    trusted: ssl.SSLContext | None = None
+    """None for this machine's own."""
+
+
+def _fetch(url: str, folder: Path, checksum: str | None, way: _Way) -> Fetched:
     try:
         import httpx  # noqa: PLC0415 - an extra, and slow to import
     except ImportError as error:
@@ -65,7 +83,14 @@ def _fetch(url: str, folder: Path, checksum: str | None, way: str) -> Fetched:
     state, size = hashlib.sha256(), 0
     try:
         with (
-            httpx.stream("GET", url, follow_redirects=True, timeout=TIMEOUT_S, proxy=way, trust_env=False) as answer,
+            httpx.Client(
+                proxy=way.proxy,
+                verify=way.trusted or True,
+                follow_redirects=True,
+                timeout=TIMEOUT_S,
+                trust_env=False,
+            ) as client,
+            client.stream("GET", url) as answer,
             (place / name).open("wb") as out,
         ):
             answer.raise_for_status()

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import TaskFormatError
 from termarena.core.records import read_record, write_record
+from termarena.sandbox.fetches.index import recording_digest
 from termarena.sandbox.images.getting import drop_scratch, keep_layer
 from termarena.sandbox.images.layers import LayerFacts
 from termarena.sandbox.images.owners import with_owners
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.images.shelf import ImageShelf
     from termarena.sandbox.namespace.box import NamespaceSandbox
     from termarena.sandbox.namespace.rootfs import Base
+    from termarena.sandbox.spec import Fetches
 
 __all__ = ["LayerMaker", "Made", "Owners"]
 
@@ -58,6 +60,11 @@ class LayerMaker:
     shelf: ImageShelf
     use_cache: bool = True
     network: Network = field(default_factory=lambda: Network(mode="public"))
+    fetches: Fetches | None = None
+    """A recording in the network's place: steps that reach out are carried out anew while it is made, and are known by
+    its content when it is replayed."""
+    makes_nothing: bool = False
+    """Whether steps are only planned: no layer is made, looked up or remembered."""
     unwritten: list[asyncio.Future[None]] = field(default_factory=list)
     """What is being remembered."""
 
@@ -77,12 +84,19 @@ class LayerMaker:
     ) -> Made:
         """The configuration with the layer that `work` makes, if it changes anything.
 
-        `key` says what the work is: the same work on the same layers is not done again.
+        `key` says what the work is: the same work on the same layers is not done again. Without
+        `network` there is none.
         """
+        if self.makes_nothing:
+            return Made(config, was_cached=False)
+        fetches = self.fetches if network is not None and network.mode != "none" else None
+        if fetches is not None and fetches.mode == "replay":
+            key = [key, await asyncio.to_thread(recording_digest, fetches.folder)]
         path = self._cache_path(config, key)
-        if self.use_cache and (known := self._known(path)) is not None:
+        may_know = self.use_cache and (fetches is None or fetches.mode == "replay")
+        if may_know and (known := self._known(path)) is not None:
             return Made(_with(config, known), was_cached=True)
-        spec = SandboxSpec(limits=LIMITS, workdir=workdir, network=network or self.network)
+        spec = SandboxSpec(limits=LIMITS, workdir=workdir, network=network or Network(), fetches=fetches)
         store, driver = self.shelf.store, self.shelf.driver
         with store.scratch() as folder:
             try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from termarena.sandbox.namespace.worker import Mount
+from termarena.sandbox.units import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +24,6 @@ KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "secret": frozenset({"target", "id", "required"}),
 }
 SAME: Final = {"dst": "target", "destination": "target", "src": "source", "readonly": "ro"}
-UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def _option(part: str) -> tuple[str, str]:
 
 
 def _size(text: str) -> int:
-    number, unit = (text[:-1], text[-1].lower()) if text[-1:].isalpha() else (text, "")
-    if not number.isdecimal() or (unit and unit not in UNITS):
-        raise ValueError(f"--mount=type=tmpfs,size={text} is no size")
-    return int(number) * UNITS.get(unit, 1)
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise ValueError(f"--mount=type=tmpfs,size={error}") from error
 
 
 def _secret(options: dict[str, str], places: MountPlaces) -> tuple[Mount | None, list[str]]:

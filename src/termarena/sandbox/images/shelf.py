@@ -74,11 +74,16 @@ class ImageShelf:
             if found is None:
                 raise ImageError(name, "is not in the store", hint="get it again by its name", cause="infra")
             return Resolved(found, was_there=True)
-        full = ImageName.parse(name)
-        found = self._substitute(str(full)) or self.store.find(str(full))
-        if found is not None and self._is_whole(found):
+        found = self.known(name)
+        if found is not None:
             return Resolved(found, was_there=True)
         return Resolved(await self.pull(name, options), was_there=False)
+
+    def known(self, name: str) -> StoredImage | None:
+        """The image for a name, if it is here with all its layers. Raises `ImageError` for what is no name."""
+        full = str(ImageName.parse(name))
+        found = self._substitute(full) or self.store.find(full)
+        return found if found is not None and self._is_whole(found) else None
 
     def _is_whole(self, image: StoredImage) -> bool:
         return all(self.store.layer(diff_id) is not None for diff_id in image.config.diff_ids)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,7 @@ from termarena.sandbox.images.fetching import fetch_file
 from termarena.sandbox.images.making import Made
 from termarena.sandbox.images.mounting import MountPlaces, plan_mount
 from termarena.sandbox.images.recipe import names_folder, refuse
-from termarena.sandbox.spec import Network
+from termarena.sandbox.units import nanoseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -36,8 +35,6 @@ APT_SETTINGS: Final = "/dev/apt.conf"
 """Where a sandbox that fakes owners has what apt must be told."""
 TAIL_LINES: Final = 40
 LONGEST_LINE: Final = 64 << 10
-_DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|ms|s|m|h)")
-NANOSECONDS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +187,10 @@ class StageWork:
         return int(text)
 
     def _nanoseconds(self, text: str, one: Instruction) -> int:
-        parts = _DURATION.findall(text)
-        if not parts or "".join(number + unit for number, unit in parts) != text:
-            raise refuse(self.around.source, one.line, f"{text} is no duration", text=self.step)
-        return sum(int(float(number) * NANOSECONDS[unit]) for number, unit in parts)
+        try:
+            return nanoseconds_of(text)
+        except ValueError as error:
+            raise refuse(self.around.source, one.line, str(error), text=self.step) from error
 
     # Instructions that make layers.
 
@@ -227,14 +224,14 @@ class StageWork:
                 raise self._failed(one, f"the command ended with status {done.exit_status}")
             return {}
 
-        network = Network(mode="none") if mode == "none" else None
+        network = None if mode == "none" else self.around.maker.network
         return await self.around.maker.make(self.config, key, run, network=network, mounts=mounts)
 
     def _mounts(self, one: Instruction) -> tuple[tuple[Mount, ...], list[list[str]]]:
         """What the step sees beside the layers, and what of it decides whether the step is known."""
         around = self.around
         store = around.maker.shelf.store
-        caches = store.folder / "mounts" / store.ids.kind
+        caches = (around.scratch if around.maker.makes_nothing else store.folder) / "mounts" / store.ids.kind
         places = MountPlaces(around.context, caches, around.secrets, around.scratch, self._absolute)
         mounts, keys = [], []
         for text in [value for name, value in one.flags if name == "mount"]:
@@ -349,11 +346,14 @@ class StageWork:
             return await self._copy_from_context(one, order, unpacks=True)
         if len(words) > 1:
             raise refuse(self.around.source, one.line, "ADD of several sources with an address", text=self.step)
+        if self.around.maker.makes_nothing:
+            return Made(self.config, was_cached=False)
         fetched = await fetch_file(
             addresses[0],
             self.around.scratch,
             checksum=one.flag("checksum"),
             network=self.around.maker.network,
+            fetches=self.around.maker.fetches,
         )
 
         async def add(box: NamespaceSandbox) -> Owners:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import tempfile
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,16 +31,17 @@ from termarena.sandbox.namespace.commands import Commands, Keep, Rules
 from termarena.sandbox.namespace.differences import changes_between
 from termarena.sandbox.namespace.files import Files
 from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot
+from termarena.sandbox.way_out import through
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from termarena.sandbox.contract import ExecResult
     from termarena.sandbox.namespace.holdings import Holdings
     from termarena.sandbox.namespace.inside import wire
     from termarena.sandbox.namespace.pty import NamespacePty
-    from termarena.sandbox.spec import SandboxSpec
+    from termarena.sandbox.spec import Fetches, SandboxSpec
 
 __all__ = ["NamespaceSandbox"]
 
@@ -87,9 +89,19 @@ class NamespaceSandbox:
         """Whether its process 1 was alive when last heard of."""
         return self._channel.ended is None
 
-    def add_environment(self, env: Mapping[str, str]) -> None:
-        """Variables for every later command; the driver uses it for the proxy's address."""
-        self._commands.add_environment(env)
+    def add_environment(self, env: Mapping[str, str], *, is_final: bool = False) -> None:
+        """Variables for every later command, `is_final` over its own; the driver uses it for the proxy's address."""
+        self._commands.add_environment(env, is_final=is_final)
+
+    def drop_final_environment(self) -> None:
+        """Later commands have their own variables again."""
+        self._commands.drop_final_environment()
+
+    @asynccontextmanager
+    async def through(self, fetches: Fetches) -> AsyncIterator[None]:
+        """Commands that begin meanwhile reach a recording, and no network. Raises what `open_fetches` raises."""
+        async with through(self, fetches, await self.listen(), has_users=self._held.has_users):
+            yield
 
     async def ready(self, timeout_s: float) -> wire.Message:
         """Wait until it is assembled: the message `ready` or `failed`. Raises `SandboxBroken`, `TimeoutError`."""
@@ -324,6 +336,16 @@ class NamespaceSandbox:
         received = await self._channel.ask({"op": "listen", "port": port})
         raise_refusal(received.message, "listen on", f"port {port}")
         return socket.socket(fileno=received.fds[0])
+
+    async def namespaces(self) -> tuple[int, ...]:
+        """Descriptors of its user and its network namespace, for other sandboxes to join; the caller closes them."""
+        return tuple((await self._channel.ask({"op": "namespaces"})).fds)
+
+    async def tree(self, path: str) -> int:
+        """A descriptor of a mounted folder or file of it, for another sandbox to mount once; the caller closes it."""
+        received = await self._channel.ask({"op": "tree", "path": path})
+        raise_refusal(received.message, "lend", path)
+        return received.fds[0]
 
     async def connect(self, port: int) -> socket.socket:
         """A connection to a service on the sandbox's loopback; raises `SandboxFileError` when nothing listens."""

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.core.errors import CapabilityMissing, SandboxBroken
-from termarena.sandbox.contract import ExecResult
+from termarena.sandbox.contract import ROOT_NAMES, ExecResult
 from termarena.sandbox.namespace.answers import exit_status, raise_refusal
 from termarena.sandbox.namespace.channel import ANSWER_TIMEOUT_S
 from termarena.sandbox.namespace.pty import NamespacePty
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from termarena.sandbox.namespace.inside import wire
     from termarena.sandbox.spec import SandboxSpec
 
-__all__ = ["ROOT_NAMES", "Command", "Commands", "Keep", "Rules"]
+__all__ = ["Command", "Commands", "Keep", "Rules"]
 
 GRACE_S: Final = 0.5
 """Between SIGTERM and SIGKILL after a timeout."""
 BACKSTOP_S: Final = 15.0
 """How much later than a timeout inside the host gives a sandbox up."""
-ROOT_NAMES: Final = ("root", "0", "0:0", "root:root")
 
 
 class Rules(NamedTuple):
@@ -68,13 +67,18 @@ class Commands:
         self._held = held
         self._rules = rules
         self._env = dict(spec.env)
+        self._final: dict[str, str] = {}
         self._opened: dict[int, asyncio.Future[wire.Received]] = {}
         self._draining: set[Collector] = set()
         self._is_closed = False
 
-    def add_environment(self, env: Mapping[str, str]) -> None:
-        """Variables for every later command."""
-        self._env.update(env)
+    def add_environment(self, env: Mapping[str, str], *, is_final: bool = False) -> None:
+        """Variables for every later command; `is_final`: also over those that come with it."""
+        (self._final if is_final else self._env).update(env)
+
+    def drop_final_environment(self) -> None:
+        """Later commands have their own variables again."""
+        self._final.clear()
 
     def command(
         self, argv: Sequence[str], *, user: str | None, cwd: str | None, env: Mapping[str, str] | None
@@ -90,7 +94,7 @@ class Commands:
             "argv": words,
             "user": self.user(user),
             "cwd": cwd or self._spec.workdir,
-            "env": {**self._env, **(env or {})},
+            "env": {**self._env, **(env or {}), **self._final},
             "grace_s": GRACE_S,
             "timeout_s": None,
             "is_login": True,

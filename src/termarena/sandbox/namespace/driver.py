@@ -10,11 +10,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, Self
 
 from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxStartError
-from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
+from termarena.sandbox.contract import ROOT_NAMES, Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
 from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
-from termarena.sandbox.namespace.commands import ROOT_NAMES
 from termarena.sandbox.namespace.holdings import Holdings
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.imageroots import ImageRoots
@@ -22,11 +21,11 @@ from termarena.sandbox.namespace.launcher import Launched, Launcher
 from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import load_snapshot
-from termarena.sandbox.namespace.worker import Disk, LayerWorker
-from termarena.sandbox.proxy import Proxy
+from termarena.sandbox.namespace.worker import Disk, Joining, LayerWorker
 from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
+from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -102,9 +101,7 @@ class NamespaceDriver:
     def capabilities(self) -> Capabilities:
         """See the contract; the cgroups and ids are found at the first call."""
         cgroups, ids = self._find()
-        missing: dict[Feature, str] = {
-            Feature.SERVICES: "it has one service; use --driver docker",
-        }
+        missing: dict[Feature, str] = {}
         notes = []
         if not ids.has_users:
             missing[Feature.USERS] = "an ordinary user without newuidmap has one id; install uidmap, see /etc/subuid"
@@ -128,8 +125,7 @@ class NamespaceDriver:
 
     def _check(self, spec: SandboxSpec) -> None:
         capabilities = self.capabilities()
-        needed = {"dockerfile": Feature.BUILD, "compose": Feature.SERVICES}.get(spec.root.kind)
-        for feature in sorted((spec.requires | {needed} if needed else spec.requires) - capabilities.features):
+        for feature in sorted(spec.requires - capabilities.features):
             raise CapabilityMissing(feature.value, driver=self.name, why=capabilities.missing[feature])
         if Feature.WRITABLE_SYSTEM in spec.requires and spec.root.kind == "host" and self._find()[1].kind != "shifted":
             why = "an ordinary user cannot change the host's files in place; give a root file system, or be root"
@@ -142,9 +138,21 @@ class NamespaceDriver:
         self._check(spec)
         if spec.root.kind in IMAGE_KINDS:
             return (await self._images.prepare(spec)).prepared
+        if spec.root.kind == "compose":
+            from termarena.sandbox.namespace.services import pin_services  # noqa: PLC0415 - only for who has services
+
+            return await pin_services(self._images, spec, home=self._home)
         was_known = self._store.known(spec.root) is not None
         base = await self._prepare(spec)
         return Prepared(spec, base.digest, was_cached=was_known)
+
+    async def layers(self, spec: SandboxSpec) -> tuple[Path, ...]:
+        """The folders of the layers of an image, uppermost first; none where the root is no image. Raises as
+        `prepare`."""
+        if spec.root.kind not in IMAGE_KINDS:
+            return ()
+        await self._ready()
+        return (await self._images.prepare(spec)).base.volumes[0].lowers
 
     def start(
         self, what: SandboxSpec | Snapshot, *, spec: SandboxSpec | None = None
@@ -155,6 +163,13 @@ class NamespaceDriver:
     @asynccontextmanager
     async def _start(self, spec: SandboxSpec, snapshot: Snapshot | None) -> AsyncIterator[NamespaceSandbox]:
         self._check(spec)
+        if spec.root.kind == "compose":
+            from termarena.sandbox.namespace.services import started  # noqa: PLC0415 - only for who has services
+
+            await self._ready()
+            async with started(self, self._images, spec, snapshot=snapshot) as main:
+                yield main
+            return
         if spec.root.kind in IMAGE_KINDS:
             await self._ready()
             rooted = await self._images.prepare(spec)
@@ -210,39 +225,52 @@ class NamespaceDriver:
         """A process with the ids of sandboxes that unpacks, packs and removes layers of images below `folder`."""
         await self._ready()
         base = await asyncio.to_thread(self._store.empty)
-        box = await self._make(SandboxSpec(), base, None, disk=Disk(folder))
+        box = await self._make(SandboxSpec(), base, None, lent=Disk(folder))
         try:
             yield LayerWorker(box)
         finally:
             await asyncio.shield(box.stop())
 
     @asynccontextmanager
-    async def start_on(self, spec: SandboxSpec, base: Base, disk: Disk | None) -> AsyncIterator[NamespaceSandbox]:
-        """A sandbox above `base`, for the steps of a build; its changes are kept on the disk that is lent to it."""
+    async def start_on(
+        self,
+        spec: SandboxSpec,
+        base: Base,
+        lent: Disk | Joining | None,
+        *,
+        snapshot: Snapshot | None = None,
+        kind: type[NamespaceSandbox] | None = None,
+    ) -> AsyncIterator[NamespaceSandbox]:
+        """A sandbox above `base` with what is lent to it: a step of a build, whose changes a disk keeps; a service."""
         await self._ready()
-        box = await self._make(spec, base, None, disk=disk)
+        box = await self._make(spec, base, snapshot, lent=lent, kind=kind or NamespaceSandbox)
+        is_joined = isinstance(lent, Joining) and bool(lent.namespaces)
         try:
-            async with self._networked(box, spec):
+            async with contextlib.nullcontext() if is_joined else self._networked(box, spec):
                 yield box
         finally:
             await asyncio.shield(box.stop())
 
     async def _make(
-        self, spec: SandboxSpec, base: Base, snapshot: Snapshot | None, *, disk: Disk | None = None
+        self,
+        spec: SandboxSpec,
+        base: Base,
+        snapshot: Snapshot | None,
+        *,
+        lent: Disk | Joining | None = None,
+        kind: type[NamespaceSandbox] = NamespaceSandbox,
     ) -> NamespaceSandbox:
         """A ready sandbox, or nothing left of it."""
         plan = Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1])
-        if disk is not None:
-            plan.message["disk"] = {"path": str(disk.folder), "holds_changes": disk.holds_changes}
-            plan.message["step_mounts"] = [mount.as_plan() for mount in disk.mounts]
-            plan.message["fakes_owners"] = disk.holds_changes and not plan.ids.has_users
+        if lent is not None:
+            plan.lend(lent)
         try:
             if snapshot is not None:
                 await plan.fork(snapshot)
             held, launched = await self._launch(plan)
         finally:
             plan.close()
-        box = NamespaceSandbox(plan.sandbox_id, spec, launched.control, held)
+        box = kind(plan.sandbox_id, spec, launched.control, held)
         try:
             answer = await box.ready(START_TIMEOUT_S)
         except BaseException as error:
@@ -304,8 +332,7 @@ class NamespaceDriver:
             yield
             return
         listener = await box.listen(PROXY_PORT)
-        async with Proxy(spec.network).serve(listener):
-            box.add_environment(Proxy.environment(PROXY_PORT))
+        async with way_out(box, spec, listener, has_users=self.ids.has_users):
             yield
 
 

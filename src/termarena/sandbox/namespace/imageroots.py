@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.core.errors import SandboxBroken, SandboxError, SandboxStartError
 from termarena.sandbox.contract import Prepared
 from termarena.sandbox.spec import Root, SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from termarena.sandbox.images import ImageShelf, StoredImage
     from termarena.sandbox.namespace.box import NamespaceSandbox
     from termarena.sandbox.namespace.driver import NamespaceDriver
     from termarena.sandbox.namespace.rootfs import Base
+    from termarena.sandbox.spec import Fetches
 
 __all__ = ["ImageRoots", "Rooted"]
 
@@ -34,6 +35,19 @@ class Rooted:
     spec: SandboxSpec
     """What was asked for, with what the image says where nothing was said."""
     base: Base
+    image: StoredImage
+
+
+class _Wanted(NamedTuple):
+    """What an image is known by here."""
+
+    root: Root
+    fetches: Fetches | None = None
+    """Part of what is built from a Dockerfile, and of nothing else."""
+
+    @classmethod
+    def of(cls, spec: SandboxSpec) -> _Wanted:
+        return cls(spec.root, spec.fetches if spec.root.kind == "dockerfile" else None)
 
 
 class ImageRoots:
@@ -45,8 +59,8 @@ class ImageRoots:
         self._home = home
         self._on_log = on_log
         self._shelf: ImageShelf | None = None
-        self._known: dict[Root, tuple[StoredImage, Base]] = {}
-        self._locks: dict[tuple[object, Root], asyncio.Lock] = {}
+        self._known: dict[_Wanted, tuple[StoredImage, Base]] = {}
+        self._locks: dict[tuple[object, _Wanted], asyncio.Lock] = {}
         self._running: set[asyncio.Task[None]] = set()
 
     @property
@@ -68,38 +82,56 @@ class ImageRoots:
 
     async def prepare(self, spec: SandboxSpec) -> Rooted:
         """Pull or build what the spec's root names, once. Raises as the contract's `prepare`."""
-        lock = self._locks.setdefault((asyncio.get_running_loop(), spec.root), asyncio.Lock())
+        wanted = _Wanted.of(spec)
+        lock = self._locks.setdefault((asyncio.get_running_loop(), wanted), asyncio.Lock())
         async with lock:
-            was_there = spec.root in self._known
+            was_there = wanted in self._known
             if not was_there:
-                was_there = await self._make(spec.root)
-        image, base = self._known[spec.root]
-        self._known.setdefault(pinned := Root(kind="image", image=image.id), (image, base))
+                was_there = await self._make(wanted)
+        image, base = self._known[wanted]
+        pinned = Root(kind="image", image=image.id)
+        self._known.setdefault(_Wanted(pinned), (image, base))
         user = image.config.user or spec.user if spec.user == SandboxSpec.model_fields["user"].default else spec.user
         told = spec.model_copy(update={"root": pinned, "user": user})
         prepared = Prepared(told, base.digest, image.id, was_cached=was_there, substitutes=image.substitutes)
-        return Rooted(prepared, _filled_in(told, image, root=spec.root), base)
+        return Rooted(prepared, _filled_in(told, image, root=spec.root), base, image)
 
-    async def _make(self, root: Root) -> bool:
-        """Have the image; whether it was there."""
+    async def build(self, context: Path, dockerfile: str, *, arguments: Mapping[str, str], target: str = "") -> Rooted:
+        """Build one image; raises as the contract's `prepare`."""
+        from termarena.sandbox.images import BuildOptions, build_image  # noqa: PLC0415 - only for who uses images
+
+        with self._using_home():
+            options = BuildOptions(dockerfile=dockerfile, arguments=arguments, target=target, on_log=self._on_log)
+            built = await build_image(self.shelf, context, None, options)
+        rooted = await self.prepare(SandboxSpec(root=Root(kind="image", image=built.image.id)))
+        return replace(rooted, prepared=replace(rooted.prepared, was_cached=built.was_cached), image=built.image)
+
+    @contextlib.contextmanager
+    def _using_home(self) -> Iterator[None]:
         try:
-            image, was_there = await self._image(root)
+            yield
         except OSError as error:
             if isinstance(error, SandboxError):
                 raise
             hint = "set TERMARENA_HOME to a folder that is writable and has room"
             raise SandboxStartError(f"{self._home} cannot be used: {error}", hint=hint) from error
+
+    async def _make(self, wanted: _Wanted) -> bool:
+        """Have the image; whether it was there."""
+        with self._using_home():
+            image, was_there = await self._image(wanted)
         layers = self.shelf.store.layers_of(image.config)
         folders = tuple(layer.files for layer in reversed(layers))
         over = self._driver.roots.over
-        self._known[root] = image, await asyncio.to_thread(over, folders, image.config.files_digest)
+        self._known[wanted] = image, await asyncio.to_thread(over, folders, image.config.files_digest)
         return was_there
 
-    async def _image(self, root: Root) -> tuple[StoredImage, bool]:
+    async def _image(self, wanted: _Wanted) -> tuple[StoredImage, bool]:
         from termarena.sandbox.images import BuildOptions, PullOptions, build_image  # noqa: PLC0415 - as above
 
+        root = wanted.root
         if root.kind == "dockerfile" and root.path is not None:
-            options = BuildOptions(dockerfile=root.dockerfile, on_log=self._on_log)
+            options = BuildOptions(dockerfile=root.dockerfile, fetches=wanted.fetches, on_log=self._on_log)
             built = await build_image(self.shelf, root.path, None, options)
             return built.image, built.was_cached
         found = await self.shelf.resolve(str(root.image), PullOptions(on_log=self._on_log))
@@ -107,7 +139,7 @@ class ImageRoots:
 
     async def begin(self, box: NamespaceSandbox, spec: SandboxSpec) -> None:
         """Run the image's entrypoint as it would begin a container: it may start services, and it may stay."""
-        image, _ = self._known[spec.root]
+        image, _ = self._known[_Wanted.of(spec)]
         if not image.config.entrypoint:
             return
         argv = [*image.config.entrypoint, "/bin/sh", "-c", ":"]

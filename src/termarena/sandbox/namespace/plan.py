@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import ImageError
 from termarena.sandbox.namespace.snapshots import NamespaceSnapshot
+from termarena.sandbox.namespace.worker import Joining
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.namespace.cgroups import CgroupHost
     from termarena.sandbox.namespace.ids import IdMap
     from termarena.sandbox.namespace.rootfs import Base
+    from termarena.sandbox.namespace.worker import Disk
     from termarena.sandbox.spec import Limits, SandboxSpec
 
 __all__ = ["Plan"]
@@ -59,8 +61,10 @@ class Plan:
             "watch_bytes": None if has_memory_group else limits.memory_bytes,
             "wall_s": limits.wall_s,
             "disk": None,
+            "pristine_system": spec.pristine_system,
             "fakes_owners": False,
             "step_mounts": [],
+            "join_fds": [],
         }
 
     @property
@@ -72,6 +76,17 @@ class Plan:
         """Send a descriptor along; its number in the message."""
         self.fds.append(fd)
         return len(self.fds) - 1
+
+    def lend(self, lent: Disk | Joining) -> None:
+        """Lend it a folder of the host, or what is another sandbox's; descriptors stay the caller's."""
+        if isinstance(lent, Joining):
+            self.message["join_fds"] = [self.add_fd(fd) for fd in lent.namespaces]
+        else:
+            self.message["disk"] = {"path": str(lent.folder), "holds_changes": lent.holds_changes}
+            self.message["fakes_owners"] = lent.holds_changes and not self.ids.has_users
+        for mount in lent.mounts:
+            tree = None if mount.tree_fd is None else self.add_fd(mount.tree_fd)
+            self.message["step_mounts"].append({**mount.as_plan(), "tree": tree})
 
     def open_cgroup(self) -> None:
         """Make the sandbox's cgroups and send the ways into them along."""

@@ -15,26 +15,32 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.namespace.box import NamespaceSandbox
 
-__all__ = ["Disk", "LayerWorker", "Mount"]
+__all__ = ["Disk", "Joining", "LayerWorker", "Mount"]
 
 BUFFER: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder or a file of the host at a place of the sandbox, or memory."""
+    """A folder or a file of the host, or of another sandbox, at a place of the sandbox, or memory."""
 
     at: str
     path: Path | None = None
     is_writable: bool = False
     is_file: bool = False
     size_bytes: int = 1 << 30
+    mode: int = 0o1777
+    """Of memory."""
+    tree_fd: int | None = None
+    """Instead of a path: what another sandbox lends."""
+    fills: bool = False
+    """An empty folder that is lent first gets what lies at the place."""
 
     def as_plan(self) -> dict[str, object]:
         """The form in which the fork server takes it."""
         path = None if self.path is None else str(self.path)
         rest = {"is_writable": self.is_writable, "is_file": self.is_file, "size_bytes": self.size_bytes}
-        return {"at": self.at, "path": path, **rest}
+        return {"at": self.at, "path": path, "mode": self.mode, "fills": self.fills, "tree": None, **rest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,15 @@ class Disk:
     """Whether the sandbox's changes are kept there (`fs`) instead of in memory."""
     mounts: tuple[Mount, ...] = ()
     """What else the sandbox sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """What a sandbox has of another one, and memory of its own."""
+
+    namespaces: tuple[int, ...] = ()
+    """Descriptors of the user and the network namespace that it is to be in; without them it gets its own."""
+    mounts: tuple[Mount, ...] = ()
 
 
 class LayerWorker:

@@ -131,7 +131,7 @@ def check(view: View) -> Iterator[Finding]:
     """The rules of this family."""
     for suite in view.suites:
         yield from _network(view, suite)
-        if suite.tests.verdict == "reward_file":
+        if suite.tests.verdict in ("reward_file", "reward_pipe"):
             yield from _reward(suite)
         for source in suite.texts():
             if source.is_python:

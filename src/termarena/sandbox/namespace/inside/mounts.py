@@ -10,9 +10,9 @@ import contextlib
 import errno
 import os
 import stat
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from . import files, unpack
+from . import files, pristine, tar, unpack
 from . import syscalls as sc
 
 STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
@@ -92,11 +92,14 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     if lent is not None:
         _attach_disk(lent)
     volumes = []
+    started: list[tuple[str, list[str]]] = []
     for index, at in enumerate(ats):
         names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
         own_layers = names[: layers + plan["volumes"][index]["layers"]]
         place = "disk/" if disk and disk["holds_changes"] and index == 0 else ""
         volumes.append(_mount_volume(index, at, names, layers=own_layers, place=place))
+        started.append((at, names[1:] if own_layers else names))
+    system = pristine.find(started) if plan["pristine_system"] else []
     for index, mount in enumerate(plan["mounts"], start=len(ats)):
         _mount_folder(f"new{mount['at']}", *_attach(index, opened[index]))
     if disk:
@@ -108,6 +111,7 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     sc.pivot_root(".", ".")
     sc.unmount(".")
     os.chdir("/")
+    pristine.lay(system)
     return volumes
 
 
@@ -128,12 +132,57 @@ def mount_more(mount: dict[str, Any]) -> list[str]:
             made.append(at)
     else:
         made = files.make_folder(at)
-    if mount["path"] is None:
-        options = f"size={mount['size_bytes']},mode=1777"
+    if mount["tree"] is not None:
+        _attach_tree(mount["fd"], at, fills=mount["fills"], is_writable=mount["is_writable"])
+    elif mount["path"] is None:
+        options = f"size={mount['size_bytes']},mode={mount['mode']:o}"
         sc.mount("none", at, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
     else:
         sc.move_mount(mount["fd"], at)
     return made
+
+
+def _attach_tree(tree_fd: int, at: str, *, fills: bool, is_writable: bool) -> None:
+    """Mount what another sandbox lends; an empty folder first gets what lies there, if `fills`."""
+    if fills:
+        volume = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=tree_fd)
+        try:
+            if not os.listdir(volume):
+                _copy_tree(at, volume)
+        finally:
+            os.close(volume)
+    if not is_writable:
+        sc.set_mount_attributes(tree_fd, sc.MOUNT_ATTR_RDONLY)
+    sc.move_mount(tree_fd, at)
+
+
+def _copy_tree(source: str, target_fd: int) -> None:
+    """Everything below a folder, with owners and modes, also those of the folder itself. Raises `OSError`."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _pack_and_end(source, writing)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as archive:
+            unpack.Unpacker({"0": target_fd}, exact=True).unpack(archive)
+    except ValueError as error:
+        raise OSError(errno.EIO, f"the content of {source} could not be copied: {error}") from error
+    finally:
+        # Sandboxes are made with SIGCHLD ignored: the wait then ends without a status.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+def _pack_and_end(source: str, writing: int) -> NoReturn:
+    try:
+        root = files.open_inside(source, os.O_RDONLY | os.O_DIRECTORY)
+        with os.fdopen(writing, "wb") as out:
+            packer = tar.Packer(out, exact=True)
+            packer.pack(root, "0")
+            packer.finish()
+    finally:
+        os._exit(0)
 
 
 def _write(path: str, content: bytes) -> None:

@@ -33,6 +33,9 @@ def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lower
     """Become process 1: wait for the ids, assemble, serve. Never returns to the fork server's code."""
     try:
         lent = [] if plan["disk"] is None else [plan["disk"]["fd"], *(mount["fd"] for mount in plan["step_mounts"])]
+        for mount in plan["step_mounts"]:
+            if mount["tree"] is not None:
+                mount["fd"] = fds[mount["tree"]]
         _become_first(
             control,
             keep={
@@ -264,6 +267,23 @@ class Supervisor:
         finally:
             for fd in copies:
                 os.close(fd)
+
+    def _do_namespaces(self, request: wire.Message, _: list[int]) -> None:
+        """Those that other sandboxes may join, the user namespace first."""
+        opened = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("user", "net")]
+        try:
+            self._reply(request, {}, tuple(opened))
+        finally:
+            for fd in opened:
+                os.close(fd)
+
+    def _do_tree(self, request: wire.Message, _: list[int]) -> None:
+        """What is mounted at a path, or lies in it, for another sandbox to mount."""
+        fd = sc.open_tree(request["path"])
+        try:
+            self._reply(request, {}, (fd,))
+        finally:
+            os.close(fd)
 
     # Time.
 

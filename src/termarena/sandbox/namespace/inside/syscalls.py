@@ -13,6 +13,7 @@ SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_FSOPEN, SYS_FSCONFIG, SYS_FSMOUNT, SYS_CLONE3
 SYS_CLOSE_RANGE, SYS_OPENAT2, SYS_MOUNT_SETATTR = 436, 437, 442
 
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+CLONE_PARENT: Final = 0x8000
 SIGCHLD: Final = 17
 CLONE_INTO_CGROUP: Final = 0x200000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -77,6 +78,12 @@ def unmount(target: str, flags: int = MNT_DETACH) -> None:
 def pivot_root(new: str, old: str) -> None:
     """`pivot_root(2)`."""
     _call("pivot_root", SYS_PIVOT_ROOT, _encoded(new), _encoded(old))
+
+
+def setns(fd: int, kind: int) -> None:
+    """`setns(2)`; `kind` is the flag of the namespace that `fd` is to be."""
+    if _libc.setns(fd, kind) < 0:
+        raise _fail("setns")
 
 
 def prctl(option: int, value: int = 0) -> int:

@@ -26,6 +26,7 @@ NAMESPACES: Final = (
     | sc.CLONE_NEWCGROUP
 )
 TITLE: Final = b"termarena-init"
+ANSWER_BYTES: Final = 64
 
 
 def main() -> None:
@@ -90,7 +91,7 @@ class _ForkServer:
         try:
             lowers = self._lowers(plan, fds, trees)
             self._lend_disk(plan, trees)
-            pid = _clone(plan, fds)
+            pid = _clone_joined(plan, fds) if plan["join_fds"] else _clone(plan, fds)
             if pid == 0:
                 supervisor.begin(plan, control=theirs, fds=fds, lowers=lowers)
             self._release(pid, plan, ours)
@@ -104,7 +105,8 @@ class _ForkServer:
         """Give the child its ids and let it go on; it ends if this fails, because its socket closes."""
         pidfd = os.pidfd_open(pid)
         try:
-            write_maps(pid, plan["ids"])
+            if not plan["join_fds"]:
+                write_maps(pid, plan["ids"])
             wire.send(ours, {"go": True})
             wire.send(self.sock, {"pid": pid}, (ours.fileno(), pidfd))
         except OSError:
@@ -167,6 +169,48 @@ def _clone(plan: dict[str, Any], fds: list[int]) -> int:
         except OSError:
             plan["born_fds"] = plan["freezer_fds"] = []
     return sc.clone(NAMESPACES)
+
+
+def _clone_joined(plan: dict[str, Any], fds: list[int]) -> int:
+    """Fork process 1 in the user and network namespaces of another sandbox; raises `OSError`.
+
+    A child goes in first, because there is no way back, and forks on as if we had: process 1 is our own child. That
+    child is born in the cgroup, which what it forks inherits: from inside it may not move there any more.
+    """
+    joined = sc.CLONE_NEWUSER | sc.CLONE_NEWNET
+    heard, told = os.pipe()
+    try:
+        between = sc.clone(cgroup_fd=fds[plan["born_fds"][0]] if plan["born_fds"] else None)
+        if between == 0:
+            return _fork_on(plan, fds, told=told, flags=(NAMESPACES & ~joined) | sc.CLONE_PARENT)
+        os.close(told)
+        told = -1
+        answer = os.read(heard, ANSWER_BYTES)
+    finally:
+        os.close(heard)
+        if told >= 0:
+            os.close(told)
+    code, _, pid = answer.decode().partition(" ")
+    if not pid:
+        raise OSError(errno.ECHILD, "the process that joins namespaces has ended")
+    if code != "0":
+        raise OSError(int(code), f"joining namespaces: {os.strerror(int(code))}")
+    return int(pid)
+
+
+def _fork_on(plan: dict[str, Any], fds: list[int], *, told: int, flags: int) -> int:
+    """Enter the namespaces and fork; 0 in process 1. Tells the fork server its number, or why there is none."""
+    try:
+        for at, kind in zip(plan["join_fds"], (sc.CLONE_NEWUSER, sc.CLONE_NEWNET), strict=True):
+            sc.setns(fds[at], kind)
+        pid = sc.clone(flags)
+    except OSError as error:
+        os.write(told, f"{error.errno} -".encode())
+        os._exit(1)
+    if pid == 0:
+        return 0
+    os.write(told, f"0 {pid}".encode())
+    os._exit(0)
 
 
 def shifted_mount(path: str, userns_fd: int, *, is_writable: bool = False) -> int | None:

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Grades /app; writes 1 or 0 to /logs/verifier/reward.txt.
+# Grades /app: 1 or 0 goes to /logs/verifier/reward.txt and, where the harness holds a pipe for it, into that.
 PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH
 export PATH
 mkdir -p /logs/verifier
-if python3 -I -B -m unittest discover -v -s /tests -p 'test_*.py'; then
-    echo 1 >/logs/verifier/reward.txt
-else
-    echo 0 >/logs/verifier/reward.txt
+reward=0
+if python3 -I -B -m unittest discover -v -s /tests -p 'test_*.py' 3>&-; then
+    reward=1
+fi
+echo "$reward" >/logs/verifier/reward.txt
+if [ -n "${TERMARENA_REWARD_FD:-}" ]; then
+    echo "$reward" >&3
 fi

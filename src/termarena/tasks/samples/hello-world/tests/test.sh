@@ -1,5 +1,5 @@
 #!/bin/sh
-# Grades /app; writes 1 or 0 to /logs/verifier/reward.txt.
+# Grades /app: 1 or 0 goes to /logs/verifier/reward.txt and, where the harness holds a pipe for it, into that.
 PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH
 export PATH
 mkdir -p /logs/verifier
@@ -34,3 +34,6 @@ has_exact_bytes() {
 check 'hello.txt is a regular file' is_regular
 check 'hello.txt has exactly the 14 bytes asked for' has_exact_bytes
 echo "$reward" >/logs/verifier/reward.txt
+if [ -n "${TERMARENA_REWARD_FD:-}" ]; then
+    echo "$reward" >&3
+fi

@@ -376,12 +376,18 @@ class Stopping(Case):
         r.wait_until(lambda: not alive(child), "the child is gone")
 
     def test_waiting_for_a_restart(self):
-        r = Run(self, "[a]\ncommand=exit 1\nrestart=on-failure\nbackoff_ms=50000\nbackoff_max_ms=50000\n")
+        r = Run(self, "[a]\ncommand=exit 1\nrestart=on-failure\nbackoff_ms=0000000050000\nbackoff_max_ms=050000\n")
         r.wait_for("backoff a 50000")
         self.assertEqual(r.state(), [["a", "backoff", "-", "1", "1"]])
         r.term()
         r.ends(0)
         self.assertEqual(r.events[4:], ["stopped a"])
+
+    def test_waiting_no_longer_than_the_default(self):
+        r = Run(self, "[a]\ncommand=exit 1\nrestart=on-failure\nbackoff_ms=60000\n")
+        r.wait_for("backoff a 1000")
+        r.term()
+        r.ends(0)
 
     def test_while_services_are_being_started(self):
         r = Run(self, "[a]\ncommand=exec sleep 1000\n[b]\ntype=oneshot\ncommand=exec sleep 1000\n[c]\ncommand=exec sleep 1000\n[d]\ncommand=exec sleep 1000\n")

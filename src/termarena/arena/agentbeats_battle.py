@@ -1,0 +1,177 @@
+"""A battle as AgentBeats' backend has it: agents are reset by their launchers and told of the battle, the green one
+referees it and reports what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import select
+
+from termarena.arena import battling
+from termarena.arena.schema import Battle, Contender
+from termarena.core.errors import AgentUnreachable, BattleRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sqlalchemy.orm import Session
+
+    from termarena.arena.battling import Claim
+    from termarena.arena.config import BattleConfig
+    from termarena.arena.database import Database
+
+__all__ = ["BATTLE_PREFIX", "CONTRACT", "fight_by_report", "opened"]
+
+CONTRACT: Final = "agentbeats"
+BATTLE_PREFIX: Final = "tb_"
+
+READY_S: Final = 120.0
+ANSWER_S: Final = 60.0
+USUAL_TIMEOUT_S: Final = 300.0
+POLL_S: Final = 0.3
+
+
+class _Party:
+    """An agent of the battle."""
+
+    def __init__(self, row: Contender, name: str) -> None:
+        self.slug, self.url, self.alias, self.name = row.slug, row.url, row.name, name
+        self.about: Mapping[str, Any] = json.loads(row.about)
+
+
+async def fight_by_report(
+    claimed: Claim, database: Database, config: BattleConfig, url: str, say: Callable[[str], None]
+) -> Mapping[str, Any]:
+    """Carry it out; the result that the green agent reported. `url` is how agents reach this server.
+
+    Raises `AgentUnreachable`, `BattleRefused` where no report comes in time.
+    """
+    parties = await asyncio.to_thread(_parties, database, claimed)
+    green, white = parties
+    backend = f"{url}/agentbeats/by/{await asyncio.to_thread(_new_word, database, claimed.slug)}"
+    await _reset(parties, database, config, backend)
+    for one in parties:
+        info = {"type": "battle_info", "battle_id": claimed.slug, "agent_name": one.name}
+        await _say(one.url, {**info, "agent_id": one.slug, "backend_url": backend}, config)
+        say(f"{one.alias} knows of the battle")
+    known = {"battle_id": claimed.slug, "backend_url": backend}
+    start = {
+        "type": "battle_start",
+        "battle_id": claimed.slug,
+        "green_battle_context": {**known, "agent_name": green.alias, "task_config": green.about.get("task_config", "")},
+        "red_battle_contexts": {white.url: {**known, "agent_name": white.alias}},
+        "opponent_infos": [{"name": white.alias, "agent_url": white.url}],
+    }
+    say(f"{green.alias} begins")
+    return await _reported(claimed, database, config, (green, start))
+
+
+def _parties(database: Database, claimed: Claim) -> tuple[_Party, _Party]:
+    with database.reading() as session:
+        row = session.scalars(select(Battle).where(Battle.slug == claimed.slug)).one()
+        green, white = session.get_one(Contender, row.green_id), session.get_one(Contender, row.white_id)
+        return _Party(green, "green_agent"), _Party(white, str(claimed.about.get("opponent", "white_agent")))
+
+
+async def _reset(parties: Sequence[_Party], database: Database, config: BattleConfig, backend: str) -> None:
+    """Have every launcher start its agent afresh, and wait until that is ready. Agents without one are as they are."""
+    import httpx  # noqa: PLC0415 - an extra
+
+    from termarena.battles.addresses import open_http  # noqa: PLC0415 - an extra
+
+    launched = [one for one in parties if one.about.get("launcher_url")]
+    await asyncio.to_thread(_forget_ready, database, launched)
+    for one in launched:
+        body = {"signal": "reset", "agent_id": one.slug, "backend_url": backend, "extra_args": {}}
+        address = f"{str(one.about['launcher_url']).rstrip('/')}/reset"
+        try:
+            async with asyncio.timeout(ANSWER_S), open_http(config.policy) as http:
+                answer = await http.post(address, json=body)
+                answer.raise_for_status()
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise AgentUnreachable(address, f"the launcher of {one.alias} does not reset it: {error}") from error
+    deadline = asyncio.get_running_loop().time() + READY_S
+    while late := await asyncio.to_thread(_not_ready, database, launched):
+        if asyncio.get_running_loop().time() > deadline:
+            raise AgentUnreachable(late[0], f"it was not ready within {READY_S:g} s")
+        await asyncio.sleep(POLL_S)
+
+
+def _forget_ready(database: Database, launched: Sequence[_Party]) -> None:
+    with database.writing() as session:
+        for row in session.scalars(select(Contender).where(Contender.slug.in_([one.slug for one in launched]))):
+            row.about = json.dumps(json.loads(row.about) | {"ready": False})
+
+
+def _not_ready(database: Database, launched: Sequence[_Party]) -> list[str]:
+    with database.reading() as session:
+        rows = session.scalars(select(Contender).where(Contender.slug.in_([one.slug for one in launched])))
+        return [row.url for row in rows if not json.loads(row.about).get("ready")]
+
+
+async def _say(url: str, message: Mapping[str, Any], config: BattleConfig) -> None:
+    from termarena.battles.conversation import Conversation  # noqa: PLC0415 - an extra
+
+    try:
+        async with asyncio.timeout(ANSWER_S), Conversation(url, config.policy) as talk:
+            await talk.say(json.dumps(message))
+    except TimeoutError as error:
+        raise AgentUnreachable(url, f"it did not answer within {ANSWER_S:g} s") from error
+
+
+async def _reported(
+    claimed: Claim, database: Database, config: BattleConfig, start: tuple[_Party, Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Have the green agent begin, and wait for its report. Some answer at once, others only when they are done."""
+    green, message = start
+    from termarena.battles.conversation import Conversation  # noqa: PLC0415 - an extra
+
+    async def begin() -> None:
+        async with Conversation(green.url, config.policy) as talk:
+            await talk.say(json.dumps(message))
+
+    asked = asyncio.create_task(begin())
+    timeout_s = float(green.about.get("battle_timeout") or USUAL_TIMEOUT_S)
+    try:
+        async with asyncio.timeout(timeout_s):
+            while (result := await asyncio.to_thread(_result, database, claimed)) is None:
+                if asked.done() and (error := asked.exception()) is not None:
+                    raise error
+                await asyncio.sleep(POLL_S)
+            return result
+    except TimeoutError as error:
+        raise BattleRefused(f"{green.alias} reported no result within {timeout_s:g} s") from error
+    finally:
+        asked.cancel()
+        await asyncio.wait({asked})
+
+
+def _result(database: Database, claimed: Claim) -> Mapping[str, Any] | None:
+    with database.reading() as session:
+        return battling.find_battle(session, claimed.slug).result
+
+
+def _new_word(database: Database, slug: str) -> str:
+    """The word that opens this try of a battle to its agents; an earlier one opens nothing any more."""
+    word = BATTLE_PREFIX + secrets.token_urlsafe(24)
+    with database.writing() as session:
+        row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).one()
+        row.about = json.dumps(json.loads(row.about) | {"word": _hash(word)})
+    return word
+
+
+def opened(session: Session, word: str) -> Battle | None:
+    """The battle that a word opens, while it is fought."""
+    if not word.startswith(BATTLE_PREFIX):
+        return None
+    running = session.scalars(select(Battle).where(Battle.state == "running"))
+    wanted = _hash(word)
+    return next((row for row in running if json.loads(row.about).get("word") == wanted), None)
+
+
+def _hash(word: str) -> str:
+    return hashlib.sha256(word.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,248 @@
+"""Battles as rows: asked for, claimed by one server, ended once.
+
+A server that claims a battle has it for a lease that it renews while it fights. One whose lease has run out was left:
+it becomes `infra_error`, whoever sees that first. Times of leases are the database's, so that clocks of servers need
+not agree.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import func, select, text, update
+from sqlalchemy.orm import aliased
+
+from termarena.arena import contenders
+from termarena.arena.battle_views import BattleRow, BattleState, EventRow, battle_of, event_of
+from termarena.arena.ingest import plain
+from termarena.arena.schema import Battle, BattleEvent, Contender
+from termarena.core.errors import NotFound, Refused
+from termarena.runs.journal import now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy.orm import Session
+
+    from termarena.arena.database import Database
+
+__all__ = [
+    "Claim",
+    "Wish",
+    "battle_rows",
+    "claim",
+    "create",
+    "end",
+    "events_since",
+    "find_battle",
+    "give_up_abandoned",
+    "renew",
+    "retry",
+    "tell",
+]
+
+MOST_WAITING: Final = 1_000
+MOST_EVENTS: Final = 20_000
+"""Of one battle; what is told beyond that is not kept."""
+LARGEST_CONTENT: Final = 64 << 10
+SQLITE_CLOCK: Final = "SELECT (julianday('now') - 2440587.5) * 86400.0"
+POSTGRES_CLOCK: Final = "SELECT extract(epoch FROM clock_timestamp())"
+ABANDONED: Final = "the server that fought it is gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A battle that is asked for."""
+
+    white: str
+    green: str | None
+    """None: the server's own referee."""
+    config: Mapping[str, Any]
+    by: str
+    """The name of a key."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """How it is fought, where that is not as usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A battle that this server has to fight."""
+
+    slug: str
+    tries: int
+    white_url: str
+    green_url: str | None
+    config: Mapping[str, Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of this try; the folder of its run is called `battle_NAME`."""
+        return self.slug if self.tries == 1 else f"{self.slug}-{self.tries}"
+
+
+def create(database: Database, wish: Wish) -> BattleRow:
+    """Put a battle in the queue. Raises NotFound for agents that are not registered, Refused for a role or a queue that
+    does not fit."""
+    with database.writing() as session:
+        white = _in_role(session, wish.white, "white")
+        green = None if wish.green is None else _in_role(session, wish.green, "green")
+        waiting = select(func.count()).select_from(Battle).where(Battle.state == "queued")
+        if (session.scalar(waiting) or 0) >= MOST_WAITING:
+            raise Refused(f"{MOST_WAITING} battles wait already", status=429, hint="ask again later")
+        row = Battle(
+            slug=secrets.token_hex(6),
+            state="queued",
+            white_id=white.id,
+            green_id=None if green is None else green.id,
+            config=plain(json.dumps(dict(wish.config))),
+            about=plain(json.dumps(dict(wish.about))),
+            created_by=wish.by,
+            created_at=now(),
+            tries=0,
+            message="",
+        )
+        session.add(row)
+        session.flush()
+        _event(session, row.id, "state", {"state": "queued"})
+        return battle_of(row, white, green)
+
+
+def _in_role(session: Session, slug: str, role: str) -> Contender:
+    found = contenders.find(session, slug)
+    if found.role != role:
+        raise Refused(f"{found.name} is registered as {found.role}, not as {role}", status=409)
+    return found
+
+
+def battle_rows(session: Session, *, limit: int = 100, offset: int = 0) -> list[BattleRow]:
+    """The newest first."""
+    chosen = _query().order_by(Battle.id.desc()).limit(limit).offset(offset)
+    return [battle_of(*row) for row in session.execute(chosen)]
+
+
+def find_battle(session: Session, slug: str) -> BattleRow:
+    """Raises NotFound."""
+    row = session.execute(_query().where(Battle.slug == slug)).first()
+    if row is None:
+        raise NotFound("no such battle is known here", hint="/api/battles lists those there are")
+    return battle_of(*row)
+
+
+def _query() -> Any:  # noqa: ANN401 - SQLAlchemy's own, of three tables
+    white, green = aliased(Contender), aliased(Contender)
+    chosen = select(Battle, white, green).join(white, Battle.white_id == white.id)
+    return chosen.outerjoin(green, Battle.green_id == green.id)
+
+
+def claim(database: Database, server: str, *, lease_s: float, has_referee: bool) -> Claim | None:
+    """The battle that waited longest, for this server alone; None where there is none that it can fight."""
+    with database.writing() as session:
+        waiting = select(Battle).where(Battle.state == "queued").order_by(Battle.id).limit(1)
+        if not has_referee:
+            waiting = waiting.where(Battle.green_id.is_not(None))
+        row = session.scalars(waiting.with_for_update(skip_locked=True)).first()
+        if row is None:
+            return None
+        urls = {one.id: one.url for one in session.scalars(select(Contender))}
+        row.state, row.claimed_by, row.tries, row.started_at = "running", server, row.tries + 1, now()
+        row.leased_until_s, row.ended_at, row.result, row.message = _clock(session) + lease_s, None, None, ""
+        green_url = None if row.green_id is None else urls[row.green_id]
+        loaded = json.loads(row.config), json.loads(row.about)
+        claimed = Claim(row.slug, row.tries, urls[row.white_id], green_url, *loaded)
+        row.run = f"battle_{claimed.name}" if green_url is None else None
+        _event(session, row.id, "state", {"state": "running", "run": row.run})
+        return claimed
+
+
+def renew(database: Database, claimed: Claim, server: str, *, lease_s: float) -> bool:
+    """Whether it is still ours; if so, for another while."""
+    with database.writing() as session:
+        until = _clock(session) + lease_s
+        ours = update(Battle).where(Battle.slug == claimed.slug, *_ours(claimed, server)).values(leased_until_s=until)
+        return bool(session.scalars(ours.returning(Battle.id)).all())
+
+
+def end(
+    database: Database,
+    claimed: Claim,
+    server: str,
+    state: BattleState,
+    *,
+    message: str,
+    result: Mapping[str, Any] | None = None,
+) -> bool:
+    """Write down what it came to; False where it is not ours any more, and then nothing is written."""
+    with database.writing() as session:
+        chosen = select(Battle).where(Battle.slug == claimed.slug, *_ours(claimed, server)).with_for_update()
+        row = session.scalars(chosen).first()
+        if row is None:
+            return False
+        _close(session, row, state, message)
+        row.result = None if result is None else plain(json.dumps(dict(result)))
+        return True
+
+
+def _ours(claimed: Claim, server: str) -> tuple[Any, ...]:
+    return Battle.state == "running", Battle.claimed_by == server, Battle.tries == claimed.tries
+
+
+def give_up_abandoned(database: Database) -> int:
+    """Battles whose server is gone become `infra_error`; how many."""
+    with database.writing() as session:
+        gone = (Battle.state == "running") & (Battle.leased_until_s < _clock(session))
+        rows = session.scalars(select(Battle).where(gone).with_for_update(skip_locked=True)).all()
+        for row in rows:
+            _close(session, row, "infra_error", ABANDONED)
+        return len(rows)
+
+
+def _close(session: Session, row: Battle, state: BattleState, message: str) -> None:
+    row.state, row.message, row.ended_at = state, plain(message)[:LARGEST_CONTENT], now()
+    row.claimed_by = row.leased_until_s = None
+    _event(session, row.id, "state", {"state": state, "message": row.message})
+
+
+def retry(database: Database, slug: str, by: str) -> BattleRow:
+    """Put a battle without a result into the queue again. Raises NotFound, and Refused for any other."""
+    with database.writing() as session:
+        shown = find_battle(session, slug)
+        if not shown.can_be_retried:
+            raise Refused(f"this battle is {shown.state}", status=409, hint="only what came to no result is retried")
+        row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).one()
+        row.state, row.message = "queued", ""
+        _event(session, row.id, "state", {"state": "queued", "by": by})
+        session.flush()
+        return find_battle(session, slug)
+
+
+def tell(database: Database, slug: str, told: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what was told of a battle. Raises NotFound."""
+    with database.writing() as session:
+        # Whoever tells of a battle takes turns: a reader that goes by number misses nothing.
+        row_id = session.scalars(select(Battle.id).where(Battle.slug == slug).with_for_update()).first()
+        if row_id is None:
+            raise NotFound("no such battle is known here", hint="/api/battles lists those there are")
+        kept = session.scalar(select(func.count()).where(BattleEvent.battle_id == row_id)) or 0
+        for content in told[: max(0, MOST_EVENTS - kept)]:
+            _event(session, row_id, "told", content)
+
+
+def events_since(session: Session, slug: str, seq: int, *, limit: int = 1_000) -> list[EventRow]:
+    """What was told after event `seq`, in order; empty for a battle that is not known."""
+    chosen = select(BattleEvent).join(Battle, BattleEvent.battle_id == Battle.id)
+    chosen = chosen.where(Battle.slug == slug, BattleEvent.id > seq).order_by(BattleEvent.id)
+    return [event_of(row) for row in session.scalars(chosen.limit(limit))]
+
+
+def _event(session: Session, battle_id: int, kind: str, content: Mapping[str, Any]) -> None:
+    session.add(BattleEvent(battle_id=battle_id, at=now(), kind=kind, content=plain(json.dumps(dict(content)))))
+
+
+def _clock(session: Session) -> float:
+    """Seconds by the database's clock."""
+    is_sqlite = session.get_bind().dialect.name == "sqlite"
+    return float(session.scalar(text(SQLITE_CLOCK if is_sqlite else POSTGRES_CLOCK)) or 0.0)

@@ -1,0 +1,229 @@
+"""Repositories that a session cloned: fetched as they were on its day, into a cache where nothing of them is run.
+
+Only objects are fetched: no working tree is made on this machine, no hook, filter or configuration of theirs has a say.
+What a start state takes is a bundle, and it is unpacked inside of a sandbox.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import ipaddress
+import os
+import re
+import shutil
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from termarena.core.errors import RecordingRefused
+from termarena.forge.manifests import MANIFESTS, Needs, needs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["Clone", "Repository", "RepositoryRules", "clone_of", "fetch_repository"]
+
+GATE: Final = "reproduce"
+FETCH_TIMEOUT_S: Final = 300
+LARGEST_MANIFEST: Final = 256 << 10
+_BRANCH: Final = re.compile(r"[\w][\w./-]*")
+_ENVIRONMENT: Final = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "LC_ALL": "C",
+    "HOME": "/nonexistent",
+}
+_SETTINGS: Final = (
+    ("core.hooksPath", os.devnull),
+    ("core.fsmonitor", "false"),
+    ("fetch.fsckObjects", "true"),
+    ("fetch.recurseSubmodules", "false"),
+    ("gc.auto", "0"),
+    ("http.followRedirects", "initial"),
+    ("http.lowSpeedLimit", "1000"),
+    ("http.lowSpeedTime", "60"),
+)
+
+
+class RepositoryRules(BaseModel):
+    """Whether repositories that a session cloned are fetched: the only thing of the forge that uses a network."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fetch: bool = False
+    """Without it, such a session is refused."""
+    instead_of: dict[str, str] = Field(default_factory=dict)
+    """Beginnings of addresses and what to ask in their place: a mirror of your own."""
+    most_bytes: int = Field(64 << 20, gt=0)
+    """A larger repository is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """One `git clone` of a session."""
+
+    url: str
+    folder: str
+    """Where it went, as an absolute path of the task."""
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A clone as it was on the day of the recording."""
+
+    clone: Clone
+    commit: str
+    branch: str
+    bundle: Path
+    """In the cache: the history up to the commit."""
+    needs: Needs
+    """What its manifests ask for."""
+    licence: str | None = None
+    """The name of its licence file."""
+
+
+def clone_of(words: tuple[str, ...], cwd: str) -> Clone | None:
+    """The clone that these words of a plain command make; None for any other, or one with options beyond the usual."""
+    if words[:2] != ("git", "clone"):
+        return None
+    operands, branch, rest = [], None, list(words[2:])
+    while rest:
+        word = rest.pop(0)
+        if word in ("-b", "--branch", "--depth") and rest:
+            value = rest.pop(0)
+            branch = value if word != "--depth" else branch
+        elif not word.startswith("-"):
+            operands.append(word)
+        elif word not in ("-q", "--quiet", "--single-branch", "--progress") and not word.startswith("--depth="):
+            return None
+    if not 1 <= len(operands) <= 2 or not operands[0].startswith(("https://", "http://")):  # noqa: PLR2004 - and a folder
+        return None
+    name = operands[0].rstrip("/").rpartition("/")[2].removesuffix(".git")
+    folder = operands[1] if operands[1:] else name
+    return Clone(operands[0], os.path.normpath(os.path.join(cwd, folder)), branch) if name else None  # noqa: PTH118 - a path of the task
+
+
+def fetch_repository(clone: Clone, recorded_at: str | None, rules: RepositoryRules, cache: Path) -> Repository:
+    """Fetch what the clone brought on its day: the last commit of its branch that is not younger than the recording.
+
+    Raises `RecordingRefused` (gate `reproduce`): no such repository, an address that is not public, none that old, too
+    large, or a recording that does not know its day.
+    """
+    if recorded_at is None:
+        raise RecordingRefused(GATE, f"{clone.url} was cloned, and the recording does not tell on which day")
+    _check_address(clone.url, rules)
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / ".lock").open("w") as lock:  # two recordings of one repository, or two forges in one folder
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _on_its_day(clone, recorded_at, _Git(cache / _name(clone.url), rules))
+
+
+def _name(url: str) -> str:
+    return hashlib.sha256(url.encode()).hexdigest()[:24]
+
+
+def _on_its_day(clone: Clone, recorded_at: str, git: _Git) -> Repository:
+    folder = git.folder
+    branch = _fetched(git, clone, folder)
+    commit = git.run("rev-list", "-1", "--first-parent", f"--before={recorded_at}", f"refs/heads/{branch}").strip()
+    if not commit:
+        raise RecordingRefused(GATE, f"{clone.url} has no commit as old as the recording")
+    bundle = folder / f"{commit}.bundle"
+    if not bundle.exists():
+        git.run("update-ref", f"refs/forge/{commit}", commit)
+        fresh = bundle.with_suffix(".new")
+        git.run("bundle", "create", "--quiet", str(fresh), f"refs/forge/{commit}")
+        fresh.replace(bundle)
+    names = git.run("ls-tree", "-z", "--name-only", commit).split("\0")
+    texts = {name: git.text(f"{commit}:{name}") for name in names if name in MANIFESTS}
+    licence = next((name for name in names if re.match(r"(?i)(?:licen[cs]e|copying)(?:\.\w+)?$", name)), None)
+    return Repository(clone, commit, branch, bundle, needs_of(texts), licence)
+
+
+def _check_address(url: str, rules: RepositoryRules) -> None:
+    """No address of this machine or of a network around it, unless the settings say where to go instead."""
+    if any(url.startswith(prefix) for prefix in rules.instead_of):
+        return
+    try:
+        parts = urlsplit(url)
+        found = socket.getaddrinfo(parts.hostname or "", parts.port or 443, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise RecordingRefused(GATE, f"{url} was cloned, and its host cannot be found: {error}") from error
+    if not all(ipaddress.ip_address(row[4][0]).is_global for row in found):
+        raise RecordingRefused(GATE, f"{url} was cloned, and is not at a public address")
+
+
+def _fetched(git: _Git, clone: Clone, folder: Path) -> str:
+    """Fetch the branch, or the one that the server calls its own; its name."""
+    if not folder.exists():
+        fresh = folder.with_suffix(".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        _Git(fresh, git.rules).run("init", "--quiet", "--bare", ".")
+        fresh.replace(folder)
+    branch = clone.branch
+    if branch is None:
+        told = re.match(r"ref: refs/heads/(\S+)\tHEAD", git.run("ls-remote", "--symref", "--", clone.url, "HEAD"))
+        branch = told[1] if told else "master"
+    if not _BRANCH.fullmatch(branch) or ".." in branch:
+        raise RecordingRefused(GATE, f"{clone.url} has a branch of an odd name")
+    ref = f"refs/heads/{branch}"
+    git.run("fetch", "--quiet", "--no-tags", "--", clone.url, f"+{ref}:{ref}")
+    held = sum(path.stat().st_size for path in folder.rglob("*.pack"))
+    if held > git.rules.most_bytes:
+        shutil.rmtree(folder)
+        raise RecordingRefused(GATE, f"{clone.url} takes {held >> 20} MiB; at most {git.rules.most_bytes >> 20}")
+    return branch
+
+
+@dataclass(frozen=True, slots=True)
+class _Git:
+    """git in a bare repository of ours, deaf to every configuration but this one."""
+
+    folder: Path
+    rules: RepositoryRules
+
+    def run(self, *words: str) -> str:
+        """What it prints. A file that it writes ends at the largest size that is allowed."""
+        limit = f'ulimit -f {2 * self.rules.most_bytes // 512}; exec git "$@"'
+        try:
+            done = subprocess.run(  # noqa: S603 - no word of it can be an option or shell text
+                ["sh", "-c", limit, "git", *words],  # noqa: S607 - whichever the user has
+                cwd=self.folder,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=FETCH_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s") from error
+        if done.returncode != 0:
+            said = " ".join(done.stderr.decode("utf-8", "replace").split())[-200:]
+            raise RecordingRefused(GATE, f"git {words[0]} failed: {said or f'status {done.returncode}'}")
+        return done.stdout.decode("utf-8", "replace")
+
+    def text(self, name: str) -> str:
+        """A file's text, or nothing where it is too long to be a manifest."""
+        size = int(self.run("cat-file", "-s", name))
+        return self.run("cat-file", "blob", name) if size <= LARGEST_MANIFEST else ""
+
+    def _environment(self) -> Mapping[str, str]:
+        settings = [*_SETTINGS, *((f"url.{here}.insteadOf", there) for there, here in self.rules.instead_of.items())]
+        kept = {name: value for name, value in os.environ.items() if name == "PATH" or name.lower().endswith("_proxy")}
+        kept |= _ENVIRONMENT | {"GIT_CONFIG_COUNT": str(len(settings))}
+        protocols = "http:https:file" if self.rules.instead_of else "http:https"
+        kept["GIT_ALLOW_PROTOCOL"] = protocols
+        for number, (name, value) in enumerate(settings):
+            kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        return kept

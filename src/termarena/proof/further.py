@@ -1,0 +1,213 @@
+"""Conditions that not every task allows and not every machine can make: a later date, another user, another order."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from termarena.agents.contract import AgentReport
+from termarena.agents.oracle import Oracle
+from termarena.proof.conditions import PLACE, Condition
+from termarena.proof.evidence import Frozen
+from termarena.proof.shuffling import MARK
+from termarena.sandbox import Feature
+from termarena.sandbox.staged import staged
+from termarena.tasks.model import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from termarena.agents.contract import Agent, Brief, Workspace
+    from termarena.proof.evidence import Evidence
+    from termarena.sandbox import Capabilities
+
+__all__ = [
+    "LATER",
+    "OTHER_ORDER",
+    "OTHER_USER",
+    "Equipped",
+    "Untried",
+    "further_conditions",
+    "task_under",
+    "why_unreached",
+]
+
+LATER: Final = "later"
+OTHER_USER: Final = "other-user"
+OTHER_ORDER: Final = "other-order"
+DAYS: Final = 400
+"""Another year, another weekday, another side of a change of summer time."""
+DAY_S: Final = 86_400
+STRANGER: Final = "12345:12345"
+"""No image has an account of this number."""
+SEED: Final = "7"
+UNREACHED: Final = "the condition was not reached: "
+FAKETIME: Final = (
+    "/usr/lib/*/faketime/libfaketime.so.1",
+    "/usr/lib/faketime/libfaketime.so.1",
+    "/usr/lib64/faketime/libfaketime.so.1",
+    "/usr/local/lib/faketime/libfaketime.so.1",
+)
+COMPILE_S: Final = 60.0
+_PYTEST: Final = re.compile(rb"\bpytest\b")
+_TEXT_BYTES: Final = 1 << 16
+
+
+class Untried(Frozen):
+    """A condition under which the solution was not tried, and why."""
+
+    condition: str
+    why: str
+
+
+def further_conditions(
+    task: Task, solved: Evidence, capabilities: Capabilities
+) -> tuple[tuple[Condition, ...], tuple[Untried, ...]]:
+    """What can be tried with this task here, and what not; `solved` is a passing attempt. Reads files of the task."""
+    answers = {
+        LATER: _later(task),
+        OTHER_USER: _other_user(task, solved, capabilities),
+        OTHER_ORDER: _other_order(task),
+    }
+    possible = tuple(one for one in answers.values() if isinstance(one, Condition))
+    return possible, tuple(Untried(condition=name, why=one) for name, one in answers.items() if isinstance(one, str))
+
+
+def why_unreached(evidence: Evidence) -> str | None:
+    """Why a trial says nothing about its condition; None where it does."""
+    _, is_unreached, why = evidence.message.partition(UNREACHED)
+    if is_unreached:
+        return why
+    if evidence.condition == OTHER_ORDER and MARK not in evidence.output:
+        return "the tests' pytest does not take up a plugin from outside"
+    return None
+
+
+def _later(task: Task) -> Condition | str:
+    if task.environment.network.mode != "none":
+        return "the task has a network, whose certificates have dates"
+    library = next((found for place in FAKETIME for found in sorted(Path("/").glob(place.lstrip("/")))), None)
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if library is None or compiler is None:
+        missing = "libfaketime is not on this machine; the Debian package is faketime"
+        return missing if library is None else "there is no C compiler on this machine; the Debian package is gcc"
+    waiting = _compiled(compiler)
+    if waiting is None:
+        return f"{compiler} does not compile what libfaketime needs beside it"
+    preloaded = (("waiting.so", waiting), (library.name, library.read_bytes()))
+    expected = time.time() + DAYS * DAY_S
+    return Condition(
+        LATER,
+        f"{DAYS} days later",
+        env={
+            "LD_PRELOAD": " ".join(f"{PLACE}/{name}" for name, _ in preloaded),
+            "FAKETIME": f"+{DAYS}d",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        },
+        files=dict(preloaded),
+        probe=lambda said: None if _is_about(said, expected) else "libfaketime has no effect on programs of this image",
+    )
+
+
+def _compiled(compiler: str) -> bytes | None:
+    """What makes programs under libfaketime able to wait; None where it does not compile."""
+    source = files("termarena.proof") / "waiting.c"
+    with staged("clock") as folder:
+        made = folder / "waiting.so"
+        words = [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-nostdlib",
+            f"-DSHIFT_S={DAYS * DAY_S}L",
+            "-xc",
+            "-",
+            "-o",
+            str(made),
+        ]
+        done = subprocess.run(words, input=source.read_bytes(), capture_output=True, check=False, timeout=COMPILE_S)  # noqa: S603 - fixed arguments, our own source
+        return made.read_bytes() if done.returncode == 0 else None
+
+
+def _is_about(said: str, expected_s: float) -> bool:
+    return said.strip().isdigit() and abs(int(said) - expected_s) < 2 * DAY_S
+
+
+def _other_user(task: Task, solved: Evidence, capabilities: Capabilities) -> Condition | str:
+    if Feature.USERS not in capabilities.features:
+        return capabilities.missing[Feature.USERS]
+    if task.agent.user is not None or task.steps:
+        return "the task says who the agent is" if task.agent.user is not None else "the task has several steps"
+    if solved.processes_left:
+        return "the solution leaves processes, and whose they are may matter"
+    beyond = next(_beyond(task, solved), None)
+    if beyond is not None:
+        return f"the solution changes {beyond}, which takes root"
+    return Condition(OTHER_USER, "by a user that is not root, who owns the working folder", user=STRANGER)
+
+
+def _beyond(task: Task, solved: Evidence) -> Iterator[str]:
+    """What the solution changed outside of places where every user may."""
+    folder = (task.environment.workdir or "/app").rstrip("/")
+    open_places = (folder, "/tmp", "/var/tmp")  # noqa: S108 - inside
+    for path in sorted(solved.state):
+        if not any(path == place or path.startswith(f"{place}/") for place in open_places):
+            yield path
+
+
+def _other_order(task: Task) -> Condition | str:
+    suites = [task.tests, *(step.tests for step in task.steps)]
+    texts = (file.read(_TEXT_BYTES) for tests in suites if tests for file in tests.files if file.path.endswith(".sh"))
+    if not any(_PYTEST.search(text) for text in texts):
+        return "the tests are not run by pytest"
+    plugin = files("termarena.proof") / "shuffling.py"
+    return Condition(
+        OTHER_ORDER,
+        "the tests in another order",
+        env={"PYTEST_ADDOPTS": "-p termarena_order", "PYTHONPATH": PLACE, "TERMARENA_ORDER": SEED},
+        files={"termarena_order.py": plugin.read_bytes()},
+    )
+
+
+def task_under(task: Task, condition: Condition) -> Task:
+    """The task, with the condition's user as its agent."""
+    if condition.user is None:
+        return task
+    parts = {name: getattr(task, name) for name in Task.model_fields}
+    return Task(**{**parts, "agent": task.agent.model_copy(update={"user": condition.user})})
+
+
+class Equipped:
+    """See `Agent`: the solution, once what a condition needs is in its place."""
+
+    def __init__(self, task: Task, condition: Condition) -> None:
+        """`condition` must be that of the sandbox too: this brings its files, gives away the working folder, probes."""
+        self._oracle: Agent = Oracle(task)
+        self._condition = condition
+        self._folder = task.environment.workdir or "/app"
+        self.name, self.version = self._oracle.name, self._oracle.version
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        """Lay, probe, solve. A condition that is not reached is told in the report. Raises what the oracle raises."""
+        problem = await self._prepare(workspace)
+        report = await self._oracle.solve(brief, workspace)
+        return AgentReport(message=f"{report.message}; {UNREACHED}{problem}") if problem else report
+
+    async def _prepare(self, workspace: Workspace) -> str | None:
+        for name, content in self._condition.files.items():
+            await workspace.write(f"{PLACE}/{name}", content)
+        if self._condition.user is not None:
+            words = ["chown", "-hR", self._condition.user, self._folder]
+            done = await workspace.exec(words, user="root", cwd="/")
+            if done.exit_status != 0:
+                return f"{self._folder} cannot be given to another user"
+        if self._condition.probe is None:
+            return None
+        said = await workspace.exec(["date", "+%s"], cwd="/")
+        return self._condition.probe(said.stdout.decode("utf-8", "replace"))

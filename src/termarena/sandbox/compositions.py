@@ -1,0 +1,137 @@
+"""Compose files as every driver takes them: read and bounded, kept with their folder, and what none may ask for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+import yaml
+
+from termarena.core.errors import ImageError, TaskFormatError
+from termarena.sandbox.contract import Sandbox
+from termarena.sandbox.namespace.building import build_once
+from termarena.tasks.documents import parse_yaml, read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from termarena.sandbox.spec import Root, SandboxSpec
+
+__all__ = [
+    "ComposedSandbox",
+    "check_reach",
+    "keep_composition",
+    "load_composition",
+    "own_user",
+    "parse_composition",
+    "service_of",
+    "with_source",
+]
+
+PINNED: Final = "termarena-compose.yaml"
+REACHES_OUT: Final = ("privileged", "network_mode", "pid", "ipc", "userns_mode", "cgroup_parent", "devices")
+"""What would open a service to the machine it runs on."""
+
+
+@runtime_checkable
+class ComposedSandbox(Sandbox, Protocol):
+    """The main service of a compose file. Snapshots, diffs, `seal` and `kill_processes` are about it alone; `freeze`
+    and `stop` are about every service."""
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The names of the other services."""
+
+    def service(self, name: str) -> Sandbox:
+        """Another service, to run commands in; raises `SandboxBroken` for a name that the file does not have."""
+
+    async def logs(self, name: str) -> bytes:
+        """What another service wrote so far, both outputs in order."""
+
+
+def load_composition(path: Path) -> dict[str, Any]:
+    """Read a compose file; raises `ImageError` for one that is none."""
+    try:
+        return parse_composition(read_text(str(path)), source=str(path))
+    except TaskFormatError as error:
+        raise ImageError(str(path), f"found {error.found}; expected {error.expected}", cause="task") from error
+
+
+def parse_composition(text: str, *, source: str) -> dict[str, Any]:
+    """A compose file's text; raises `ImageError` for one without services, `TaskFormatError` for what is no YAML."""
+    document = parse_yaml(text, file=source)
+    services = document.get("services") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(services, dict):
+        raise ImageError(source, "has no services", cause="task")
+    for name, body in services.items():
+        if body is not None and not isinstance(body, dict):
+            raise ImageError(source, f"the service {name} is no table", cause="task")
+    return document
+
+
+def service_of(document: dict[str, Any], name: str, *, source: str) -> dict[str, Any]:
+    """What the file says of one service; raises `ImageError` where it has none of this name."""
+    services = document["services"]
+    if name not in services:
+        names = ", ".join(sorted(services))
+        raise ImageError(source, f"has no service {name}; there is: {names}", hint="name it: Root(service=…)")
+    return dict(services[name] or {})
+
+
+def check_reach(name: str, body: dict[str, Any], *, source: str) -> None:
+    """Raise `ImageError` for a service that asks for more than a sandbox."""
+    for key in REACHES_OUT:
+        if body.get(key):
+            raise ImageError(source, f"the service {name} asks for {key}, which would reach the engine's machine")
+
+
+def with_source(service: dict[str, Any], root: Root, *, is_main: bool) -> dict[str, Any]:
+    """The main service with the image that the root names, or else, when the file says nothing, the Dockerfile's."""
+    if not is_main:
+        return service
+    if root.image is not None:
+        return {key: value for key, value in service.items() if key != "build"} | {"image": root.image}
+    return service if service.get("build") or service.get("image") else {**service, "build": "."}
+
+
+def own_user(spec: SandboxSpec, image_user: str, *, named: object = None) -> str:
+    """Whom commands run as: the spec's user unless it is the default, a service's, the image's."""
+    if spec.user != type(spec).model_fields["user"].default:
+        return spec.user
+    wanted = str(named) if named is not None and "$" not in str(named) else image_user
+    return wanted or spec.user
+
+
+def keep_composition(folder: Path, document: dict[str, Any], *, home: Path) -> Path:
+    """A copy of the folder with this document, so that it starts when the folder is gone: the path of the file.
+
+    The copy lies in a folder named by a digest of both.
+    """
+    text = yaml.safe_dump(document, sort_keys=True)
+    state = hashlib.sha256((_digest(folder) + text).encode()).hexdigest()
+    store = home / "compose"
+    store.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def copy(target: Path) -> None:
+        shutil.copytree(folder, target, symlinks=True, dirs_exist_ok=True)
+        (target / PINNED).write_text(text)
+
+    return build_once(store / state, copy) / PINNED
+
+
+def _digest(folder: Path) -> str:
+    """Of names, kinds, modes and contents of everything in it: services may see what no image has."""
+    state = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        found = path.lstat()
+        content = ""
+        if stat.S_ISLNK(found.st_mode):
+            content = str(path.readlink())
+        elif stat.S_ISREG(found.st_mode):
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+        state.update(os.fsencode(f"{path.relative_to(folder)}\0{found.st_mode:o}\0{content}\n"))
+    return state.hexdigest()

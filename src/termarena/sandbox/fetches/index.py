@@ -1,0 +1,151 @@
+"""`fetches.json`: what was asked for, what came, and the digests of the contents that lie beside it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from termarena.core.errors import TaskFormatError
+from termarena.core.records import read_record_as, write_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+__all__ = [
+    "BLOBS",
+    "INDEX",
+    "KEPT_HEADERS",
+    "FetchEntry",
+    "FetchKey",
+    "blob_path",
+    "merge_index",
+    "read_index",
+    "recording_digest",
+]
+
+INDEX: Final = "fetches.json"
+BLOBS: Final = "sha256"
+"""The folder of contents, each under its digest."""
+KIND: Final = "fetches"
+MOST_ENTRIES: Final = 200_000
+LONGEST_URL: Final = 16 << 10
+LONGEST_HEADER: Final = 8 << 10
+KEPT_HEADERS: Final = frozenset(
+    {
+        "content-disposition",
+        "content-encoding",
+        "content-range",
+        "content-type",
+        "docker-content-digest",
+        "etag",
+        "last-modified",
+        "link",
+        "location",
+        "vary",
+        "x-pypi-last-serial",
+    }
+)
+"""What of an answer's headers decides what a client makes of it; cookies and challenges are not among them."""
+_PRINTABLE: Final = re.compile(r"[\x20-\x7e\x80-\xff]*")
+
+
+class FetchKey(NamedTuple):
+    """What makes two requests the same."""
+
+    method: str
+    url: str
+    accept: str = ""
+    range: str = ""
+    body: str = ""
+
+
+class FetchEntry(BaseModel):
+    """One request, and what came of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT"]
+    url: Annotated[str, Field(max_length=LONGEST_URL, pattern=r"^https?://[\x21-\x7e]+$")]
+    """Without secrets: see `bare_address`."""
+    accept: Annotated[str, Field(max_length=LONGEST_HEADER)] = ""
+    range: Annotated[str, Field(max_length=LONGEST_HEADER)] = ""
+    body: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
+    """The digest of what was sent, for a request of git."""
+    status: Annotated[int, Field(ge=200, le=599)]
+    headers: dict[str, Annotated[str, Field(max_length=LONGEST_HEADER)]] = Field(default_factory=dict)
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    size_bytes: Annotated[int, Field(ge=0)]
+    problem: str = ""
+    """Why there was no answer of a server: not reached, or a request that is not recorded."""
+    recorded_at: str
+    """UTC."""
+
+    @field_validator("headers")
+    @classmethod
+    def _only_kept(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            if name not in KEPT_HEADERS or not _PRINTABLE.fullmatch(value):
+                raise ValueError(f"the header {name[:40]!r} cannot be replayed")
+        return headers
+
+    @property
+    def key(self) -> FetchKey:
+        """What it answers."""
+        return FetchKey(self.method, self.url, self.accept, self.range, self.body)
+
+
+class _Index(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    entries: Annotated[tuple[FetchEntry, ...], Field(max_length=MOST_ENTRIES)] = ()
+
+
+def blob_path(folder: Path, digest: str) -> Path:
+    """Where a content lies; the digest is one that an entry has."""
+    return folder / BLOBS / digest.removeprefix("sha256:")
+
+
+def read_index(folder: Path) -> tuple[FetchEntry, ...]:
+    """All entries; none where nothing was recorded. Raises `TaskFormatError` for a file that is no index."""
+    path = folder / INDEX
+    if not path.exists() and not path.is_symlink():
+        return ()
+    entries = read_record_as(_Index, path, KIND).entries
+    keys = {entry.key for entry in entries}
+    if len(keys) != len(entries):
+        raise TaskFormatError(str(path), field="entries", found="two of the same request", expected="each once")
+    return entries
+
+
+def recording_digest(folder: Path) -> str:
+    """What the recording holds, as one digest: empty where there is none. Raises `OSError`."""
+    try:
+        return hashlib.sha256((folder / INDEX).read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def merge_index(folder: Path, entries: Iterable[FetchEntry]) -> None:
+    """Add entries, in the place of older ones of the same request; other processes may do the same.
+
+    Raises `OSError`, and `TaskFormatError` for an index that was there and is none.
+    """
+    with _alone(folder):
+        found = {entry.key: entry for entry in read_index(folder)}
+        found.update({entry.key: entry for entry in entries})
+        ordered = sorted(found.values(), key=lambda entry: entry.key)
+        rows = [entry.model_dump(mode="json", exclude_defaults=True) for entry in ordered]
+        write_record(folder / INDEX, KIND, {"entries": rows})
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / f".{INDEX}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

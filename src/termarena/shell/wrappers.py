@@ -1,0 +1,84 @@
+"""Words that only say how to run the program behind them: `sudo -u bob nice -n 5 make` is `make`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Bare", "unwrapped"]
+
+
+class _Wrapper(NamedTuple):
+    """How a wrapper's own words end."""
+
+    letters: str = ""
+    """Its short options that take the next word."""
+    names: frozenset[str] = frozenset()
+    """Its long options that do."""
+    operands: int = 0
+    """How many words stand between its options and the program."""
+
+
+class Bare(NamedTuple):
+    """A command without its wrappers."""
+
+    words: tuple[str, ...]
+    wrappers: tuple[str, ...]
+    """Their names, the outermost first."""
+
+
+_SUDO: Final = _Wrapper("ugpChDRrtTU", frozenset({"--user", "--group", "--prompt", "--host", "--chdir", "--chroot"}))
+_WRAPPERS: Final[Mapping[str, _Wrapper]] = {
+    "sudo": _SUDO,
+    "doas": _Wrapper("uC"),
+    "env": _Wrapper("uSC", frozenset({"--unset", "--chdir"})),
+    "nohup": _Wrapper(),
+    "time": _Wrapper("fo"),
+    "command": _Wrapper(),
+    "builtin": _Wrapper(),
+    "exec": _Wrapper("a"),
+    "nice": _Wrapper("n", frozenset({"--adjustment"})),
+    "ionice": _Wrapper("cn", frozenset({"--class", "--classdata"})),
+    "stdbuf": _Wrapper("ioe"),
+    "setsid": _Wrapper(),
+    "coproc": _Wrapper(),
+    "timeout": _Wrapper("ks", frozenset({"--kill-after", "--signal"}), operands=1),
+}
+_XARGS: Final = _Wrapper("InPLsdaE", frozenset({"--max-args", "--max-procs", "--delimiter", "--arg-file"}))
+
+
+def unwrapped(words: Sequence[str], *, through_xargs: bool = False) -> Bare:
+    """Take the wrappers off, however many there are; one with nothing behind it is the program itself.
+
+    With `through_xargs` the program that `xargs` calls counts, not `xargs`.
+    """
+    rest, wrappers = tuple(words), []
+    while rest:
+        name = rest[0].rpartition("/")[2]
+        wrapper = _XARGS if through_xargs and name == "xargs" else _WRAPPERS.get(name)
+        inner = _behind(rest[1:], wrapper) if wrapper is not None else _module(name, rest)
+        if not inner:
+            break
+        wrappers.append(name)
+        rest = inner
+    return Bare(rest, tuple(wrappers))
+
+
+def _module(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """`python3 -m pip` is pip, and only that: other modules are what an interpreter runs."""
+    return words[2:] if re.fullmatch(r"python[\d.]*", name) and words[1:3] == ("-m", "pip") else ()
+
+
+def _behind(words: tuple[str, ...], wrapper: _Wrapper) -> tuple[str, ...]:
+    rest = list(words)
+    while rest and (rest[0].startswith("-") or re.match(r"\w+=", rest[0])):
+        option = rest.pop(0)
+        if option == "--":
+            break
+        takes_next = option in wrapper.names or (re.fullmatch(r"-\w", option) and option[1] in wrapper.letters)
+        if takes_next and rest:
+            rest.pop(0)
+    return tuple(rest[wrapper.operands :])

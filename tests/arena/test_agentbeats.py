@@ -1,0 +1,143 @@
+"""Agents that speak to AgentBeats' backend register, fight and report here as well: its own client, and ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from battles.greens import green_at
+from battles.whites import White
+from support.arena_server import PATIENCE_S
+from support.battle_ground import battling_server, ended
+from support.tasks import make_task
+from termarena.battles.asking import Asked, ask_backend
+from termarena.battles.backend import Backend, BattleOver
+from termarena.battles.cards import GREEN_CARD, WHITE_CARD
+from termarena.battles.launching import Launcher
+from termarena.battles.serving import Place, serve
+from termarena.battles.white import Bench, WhiteExecutor
+from termarena.core.errors import FetchError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+
+    from support.arena_server import Server
+
+pytestmark = [pytest.mark.needs("user-namespaces")]
+REPORTER = Path(__file__).parent.parent / "battles" / "old_reporter.py"
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where root file systems are kept, for all tests of a worker."""
+    return tmp_path_factory.mktemp("home")
+
+
+def _address(server: Server) -> str:
+    key = str(server.client.headers["Authorization"]).removeprefix("Bearer ")
+    return f"{server.url}/agentbeats/by/{key}"
+
+
+async def test_our_agents_fight_through_the_arena_as_through_a_backend(runs: Path, home: Path, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "tasks" / "two")
+    said: list[str] = []
+    with battling_server(runs, home) as server:
+        backend = Backend(_address(server))
+        async with contextlib.AsyncExitStack() as stack:
+            launchers = [Launcher(backend, alias=name, is_green=name == "green") for name in ("white", "green")]
+            white = await stack.enter_async_context(
+                serve(
+                    WhiteExecutor(Bench("oracle", (task,))), WHITE_CARD, Place(), extra=lambda _: launchers[0].routes()
+                )
+            )
+            green = await stack.enter_async_context(green_at(tmp_path, home, tasks=(task,), more=launchers[1].routes()))
+            for launcher, url in zip(launchers, (white.url, green.url), strict=True):
+                stack.push_async_callback(launcher.aclose)
+                await launcher.register(url)
+            asked = Asked(green.url, white.url, {"tasks": ["two"], "attempts": 2})
+            result = await ask_backend(backend, asked, said.append)
+    assert (result["score"], result["max_score"]) == (2, 2)
+    assert any("two: solved" in text for text in said), said
+
+
+@contextlib.asynccontextmanager
+async def _party(green: White) -> AsyncIterator[str]:
+    """An agent with a launcher that says at once that it is ready, whichever backend asks."""
+    telling: set[asyncio.Task[None]] = set()
+
+    async def reset(request: Request) -> JSONResponse:
+        asked = await request.json()
+        telling.add(asyncio.create_task(Backend(asked["backend_url"]).set_ready(asked["agent_id"])))
+        return JSONResponse({"status": "reset"})
+
+    routes = [Route("/launcher/reset", reset, methods=["POST"])]
+    async with serve(green, GREEN_CARD, Place(), extra=lambda _: routes) as served:
+        yield served.url
+        await asyncio.wait(telling)
+
+
+async def _old(*words: str) -> dict[str, Any]:
+    command = [os.environ["TERMARENA_A2A_03_PYTHON"], str(REPORTER), *words]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.mark.needs("agentbeats")
+async def test_the_client_of_agentbeats_registers_and_reports(runs: Path, home: Path) -> None:
+    began: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+    def say(turn: int, text: str) -> str:
+        told = json.loads(text)
+        if told["type"] == "battle_start" and not began.done():
+            began.set_result(told)
+        return f"answer {turn}"
+
+    with battling_server(runs, home) as server:
+        async with _party(White(say)) as green, _party(White(say)) as white:
+            ports = [url.rpartition(":")[2] for url in (green, white)]
+            made = await _old("register", _address(server), *ports)
+            battle = made["battle_id"]
+            told = await asyncio.wait_for(began, PATIENCE_S)
+            assert told["opponent_infos"] == [{"name": "white", "agent_url": white}]
+            report = await _old("report", told["green_battle_context"]["backend_url"], battle)
+            found = await asyncio.to_thread(ended, server, battle)
+        assert report["said"] == [
+            "event recorded to backend",
+            "action recorded to backend",
+            "battle result recorded to backend: winner=white_agent",
+            "event recording to backend failed",
+        ]
+        assert (found["state"], found["message"], found["result"]["score"]) == ("finished", "white is better", 1)
+        shown = server.client.get(f"/agentbeats/battles/{battle}").json()
+        assert (shown["state"], shown["result"]["winner"]) == ("finished", "white_agent")
+        messages = [one["message"] for one in shown["interact_history"]]
+        wanted = ["look", "it goes on", "thinks", "white is better"]
+        assert [one for one in dict.fromkeys(messages) if one in wanted] == wanted
+        look = next(one for one in shown["interact_history"] if one["message"] == "look")
+        assert (look["terminal_input"], look["terminal_output"], look["reported_by"]) == ("ls", "one.txt", "green")
+        assert "too late" not in messages
+        assert {one["agent_id"] for one in server.client.get("/agentbeats/agents").json()} == set(made["agents"])
+
+
+async def test_only_whoever_was_given_the_address_may_report(runs: Path, home: Path) -> None:
+    with battling_server(runs, home) as server:
+        strangers = [Backend(f"{server.url}/agentbeats/by/tb_guess"), Backend(f"{server.url}/agentbeats")]
+        for stranger in strangers:
+            with pytest.raises(FetchError, match="401"):
+                await stranger.register({"alias": "x", "agent_url": "http://127.0.0.1:1"})
+            with pytest.raises(BattleOver):
+                await stranger.tell("none", "hello")

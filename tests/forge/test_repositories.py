@@ -1,0 +1,163 @@
+"""Repositories that a session cloned, fetched as they were on its day."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import subprocess
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.sessions import command, session
+from termarena.core.errors import RecordingRefused
+from termarena.forge.bench import Bench
+from termarena.forge.making import Making, MakingConfig
+from termarena.forge.manifests import Needs, needs_of
+from termarena.forge.repositories import Clone, RepositoryRules, clone_of, fetch_repository
+from termarena.forge.screening import ScreenRules
+from termarena.forge.taskfiles import write_environment
+from termarena.forge.transcript import Facts
+from termarena.sandbox.drivers import open_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.needs("git")
+
+URL = "https://git.example.org/ada/tool.git"
+MARCH = "2021-03-01T12:00:00Z"
+
+
+def _commit(folder: Path, day: str, **files: str) -> str:
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    stamp = {"GIT_AUTHOR_DATE": f"{day}T08:00:00Z", "GIT_COMMITTER_DATE": f"{day}T08:00:00Z"}
+    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for words in (["add", "-A"], [*who, "commit", "-qm", f"Work of {day}"]):
+        subprocess.run(["git", *words], cwd=folder, check=True, env={**os.environ, **stamp})  # noqa: S603, S607 - our own
+    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True, text=True)  # noqa: S607 - as above
+    return told.stdout.strip()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    """A repository with two commits, the second after the recording's day, as a server would have it."""
+    work = tmp_path / "work"
+    subprocess.run(["git", "init", "-qb", "trunk", work], check=True)  # noqa: S603, S607 - our own
+    _commit(work, "2021-02-01", README__md="old\n", requirements__txt="requests==2.25.1  # as then\n-e .\n")
+    _commit(work, "2022-02-01", README__md="new\n", LICENSE="MIT\n")
+    bare = tmp_path / "srv" / "ada" / "tool.git"
+    subprocess.run(["git", "clone", "-q", "--bare", work, bare], check=True)  # noqa: S603, S607 - our own
+    subprocess.run(["git", "update-server-info"], cwd=bare, check=True)  # noqa: S607 - as above
+    return tmp_path / "srv"
+
+
+@pytest.fixture
+def http_root(served: Path) -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(served)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_repository_comes_as_it_was_on_the_day(http_root: str, tmp_path: Path) -> None:
+    rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": http_root})
+    found = fetch_repository(Clone(URL, "/app/tool"), MARCH, rules, tmp_path / "cache")
+    assert (found.branch, found.licence) == ("trunk", None)
+    assert found.needs == Needs(debian=("python3", "python3-pip"), python=("requests==2.25.1",))
+    told = subprocess.run(["git", "bundle", "list-heads", found.bundle], capture_output=True, text=True, check=True)  # noqa: S603, S607 - our own
+    assert told.stdout.split() == [found.commit, f"refs/forge/{found.commit}"]
+    assert not list((tmp_path / "cache").rglob("README.md"))
+    again = fetch_repository(Clone(URL, "/app/tool"), "2023-01-01T00:00:00Z", rules, tmp_path / "cache")
+    assert again.commit != found.commit
+    assert again.licence == "LICENSE"
+
+
+@pytest.mark.parametrize(
+    ("clone", "day", "rules", "reason"),
+    [
+        (Clone(URL, "/app/tool"), "2020-01-01T00:00:00Z", {}, "no commit as old as the recording"),
+        (Clone(URL, "/app/tool"), None, {}, "does not tell on which day"),
+        (Clone(URL, "/app/tool", "--upload-pack=id"), MARCH, {}, "odd name"),
+        (Clone(URL.replace("tool", "none"), "/app/none"), MARCH, {}, "git ls-remote failed"),
+        (Clone(URL, "/app/tool"), MARCH, {"most_bytes": 1024}, "failed|at most"),
+        (Clone("http://127.0.0.1:9/x", "/app/x"), MARCH, {}, "not at a public address"),
+    ],
+    ids=["too young", "no day", "hostile branch", "not there", "too large", "this machine"],
+)
+def test_what_is_not_fetched(
+    served: Path, tmp_path: Path, clone: Clone, day: str | None, rules: dict[str, int], reason: str
+) -> None:
+    instead = RepositoryRules.model_validate(
+        {"fetch": True, "instead_of": {"https://git.example.org/": f"file://{served}/"}, **rules}
+    )
+    with pytest.raises(RecordingRefused, match=reason):
+        fetch_repository(clone, day, instead, tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("text", "clone"),
+    [
+        (f"git clone {URL}", Clone(URL, "/app/tool")),
+        (f"git clone --depth 1 -b dev {URL} here", Clone(URL, "/app/here", "dev")),
+        (f"git clone --recursive {URL}", None),
+        ("git clone git@example.org:ada/tool.git", None),
+        ("git clone --depth=1", None),
+        ("git fetch", None),
+    ],
+)
+def test_clones_of_a_command(text: str, clone: Clone | None) -> None:
+    assert clone_of(tuple(text.split()), "/app") == clone
+
+
+def test_manifests_that_cannot_be_read_ask_for_their_tools() -> None:
+    texts = {"package.json": "[" * 100_000, "pyproject.toml": "project = 3\n", "Makefile": "", "go.mod": "x"}
+    assert needs_of(texts) == Needs(debian=("golang-go", "make", "nodejs", "npm", "python3", "python3-pip"))
+    pinned = {"package.json": '{"dependencies": {"left-pad": "^1.3.0", "x; rm": "1"}}'}
+    assert needs_of(pinned).node == ("left-pad@^1.3.0",)
+
+
+SESSION = session(
+    "Count the words of a tool's page",
+    command(f"git clone {URL}", "Cloning into 'tool'...\n"),
+    "cd tool",
+    command("cat README.md", "old\n"),
+    "wc -w < README.md > ../words.txt",
+    "sed -i s/old/older/ README.md",
+    facts=Facts(recorded_at=MARCH),
+)
+SHORT = ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
+
+
+@pytest.mark.needs("user-namespaces")
+async def test_a_session_begins_on_its_repository(served: Path, tmp_path: Path) -> None:
+    rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"})
+    driver = open_driver("namespace", home=tmp_path / "home")
+    try:
+        async with Bench(driver) as bench:
+            with pytest.raises(RecordingRefused, match=r"\[repositories\] in forge.toml"):
+                await Making(SESSION, bench, tmp_path / "no", MakingConfig(screen=SHORT)).make(tmp_path / "out")
+            making = Making(SESSION, bench, tmp_path / "yes", MakingConfig(screen=SHORT, repositories=rules))
+            facts = await making.test()
+    finally:
+        await driver.aclose()
+    assert {(fact.probe, fact.path): fact.value for fact in facts}["text", "/app/words.txt"] == "1\n"
+    draft, folder = making.draft, tmp_path / "task"
+    assert draft is not None
+    write_environment(draft, folder)
+    assert f'url = "{URL}"' in (folder / "task.toml").read_text()
+    assert "git" not in draft.solution
+    recipe = (folder / "environment" / "Dockerfile").read_text()
+    assert "pip3 install --no-cache-dir --break-system-packages requests==2.25.1" in recipe

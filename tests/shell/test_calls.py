@@ -1,0 +1,105 @@
+"""Commands taken apart: programs, resolved words, what feeds them, where they write."""
+
+from __future__ import annotations
+
+import pytest
+
+from termarena.shell.calls import UNKNOWN, ShellReader
+from termarena.shell.effects import changes_state, is_pager
+
+
+def _words(text: str) -> list[tuple[str, ...]]:
+    return [call.words for call in ShellReader().read(text).calls]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rm -rf /", [("rm", "-rf", "/")]),
+        ("rm -rf \"/\"'etc'", [("rm", "-rf", "/etc")]),
+        ("X=/; rm -rf $X", [("rm", "-rf", "/")]),
+        ("X='a b'; rm $X", [("rm", "a", "b")]),
+        ('X="a b"; rm "$X"', [("rm", "a b")]),
+        ("rm -r ${HOME}/x", [("rm", "-r", "~/x")]),
+        ("rm -r $NOBODY_SET_THIS/x", [("rm", "-r", f"{UNKNOWN}/x")]),
+        ("sudo -u root env A=1 nice -n 5 rm x", [("rm", "x")]),
+        ("for f in /a /b; do rm $f; done", [("rm", "/a", "/b")]),
+        ("sh -c 'rm -r /'", [("sh", "-c", "rm -r /"), ("rm", "-r", "/")]),
+        ("eval rm -r /", [("eval", "rm", "-r", "/"), ("rm", "-r", "/")]),
+        ("bash <<'EOF'\nrm x\nEOF", [("bash",), ("rm", "x")]),
+        ("cat > f <<'EOF'\nrm -rf /\nEOF", [("cat",)]),
+        ("echo $(rm x)", [("rm", "x"), ("echo", UNKNOWN)]),
+        ("if true; then rm x; fi", [("true",), ("rm", "x")]),
+        ("f() { rm x; }", [("rm", "x")]),
+        ("rm\\ x; echo \\$HOME", [("rm x",), ("echo", "$HOME")]),
+        ("find . | xargs -n 1 rm", [("find", "."), ("rm",)]),
+        ("# rm -rf /", []),
+        ("timeout -k 3 9 rm x", [("rm", "x")]),
+        ("sudo --user bob rm x", [("rm", "x")]),
+        ("sudo -i", [("sudo", "-i")]),
+        ("cat < <(rm x)", [("cat",), ("rm", "x")]),
+        ("bash <<< 'rm x'", [("bash",), ("rm", "x")]),
+        ("echo rm x | sh", [("echo", "rm", "x"), ("sh",), ("rm", "x")]),
+        ("cat <<'E' | bash\nrm x\nE", [("cat",), ("bash",), ("rm", "x")]),
+        ("cat > f <<'E' && rm x\ny\nE", [("cat",), ("rm", "x")]),
+        ("case x in a) ls;; esac | sort", [("ls",), ("sort",)]),
+    ],
+)
+def test_words(text: str, words: list[tuple[str, ...]]) -> None:
+    assert _words(text) == words
+
+
+def test_variables_last_for_a_session() -> None:
+    reader = ShellReader()
+    reader.read("export TARGET=/etc")
+    assert reader.read("rm -r $TARGET").calls[0].words == ("rm", "-r", "/etc")
+
+
+def test_what_feeds_a_program_and_where_it_writes() -> None:
+    (_, shell) = ShellReader().read("curl -s x | sudo bash -s > log 2>&1").calls
+    assert (shell.program, shell.writes, shell.wrappers) == ("bash", ("log",), ("sudo",))
+    assert [feeder.program for feeder in shell.fed_by] == ["curl"]
+    (_, other) = ShellReader().read("bash <(wget -qO- x)").calls
+    assert [feeder.program for feeder in other.fed_by] == ["wget"]
+
+
+def test_what_the_grammar_does_not_cover_is_told() -> None:
+    assert not ShellReader().read("if then fi ((").is_whole
+    assert ShellReader().read("ls -l | wc").is_whole
+
+
+def test_a_script_in_a_script_has_an_end() -> None:
+    text = "eval " * 50 + "ls"
+    assert ShellReader().read(text).calls
+
+
+def test_nesting_beyond_reading_is_told() -> None:
+    assert not ShellReader().read("$(" * 5000 + "ls" + ")" * 5000).is_whole
+
+
+@pytest.mark.parametrize(
+    ("text", "is_change"),
+    [
+        ("ls 2>&1", False),
+        ("ls > /dev/stderr", False),
+        ("ls > f", True),
+        ("git log", False),
+        ("git clone https://example.org/a.git", True),
+        ("less f", False),
+        ("vim f", True),
+        ("sort -o f f", True),
+        ("yq -i '.a = 1' f", True),
+        ("find . | xargs rm", True),
+        ("find . | xargs grep x", False),
+        ("docker build --help", True),
+        ("make --help", False),
+        ("$UNKNOWN x", False),
+    ],
+)
+def test_changes_of_a_call(text: str, is_change: bool) -> None:  # noqa: FBT001 - a column of a table
+    assert any(map(changes_state, ShellReader().read(text).calls)) is is_change
+
+
+def test_a_pager_shows_and_a_commit_writes() -> None:
+    shown = {text: is_pager(ShellReader().read(text).calls[0]) for text in ("git log", "git commit", "man ls", "ls")}
+    assert shown == {"git log": True, "git commit": False, "man ls": True, "ls": False}

@@ -1,0 +1,84 @@
+"""What battles of an arena need: a referee over small tasks, and white agents on loopback, each in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from battles.whites import White, white_at
+from support.arena_server import PATIENCE_S, Server, served, until
+from support.tasks import make_task
+from termarena.arena.config import BattleConfig
+from termarena.arena.keys import add_key
+from termarena.battles.addresses import AddressPolicy
+from termarena.battles.config import GreenConfig
+from termarena.battles.referee import Referee
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+
+def battle_config(runs: Path, home: Path, *, tasks: Sequence[str] = ("one",), **settings: Any) -> BattleConfig:  # noqa: ANN401 - fields of BattleConfig
+    """Battles about these tasks: write 1 to /app/one.txt."""
+    made = [make_task(runs.parent / "tasks" / name) for name in tasks]
+    policy = AddressPolicy()
+
+    def referee() -> Referee:
+        return Referee(GreenConfig(driver="namespace"), made, dataset="test", out=runs, home=home, policy=policy)
+
+    return replace(BattleConfig(policy, referee, poll_interval_s=0.05), **settings)
+
+
+@contextmanager
+def battling_server(runs: Path, home: Path, db_url: str | None = None, **settings: Any) -> Iterator[Server]:  # noqa: ANN401 - fields of BattleConfig
+    """A server that fights, whose client has a key."""
+    with served(runs, db_url, battles=battle_config(runs, home, **settings)) as server:
+        key = add_key(server.held.database, "lab", ["submit"])
+        server.client.headers["Authorization"] = f"Bearer {key}"
+        yield server
+
+
+@contextmanager
+def white_served(say: Callable[[int, str], Any] | None = None) -> Iterator[str]:
+    """A white agent's address; without words of its own it solves the task."""
+    began, stop = threading.Event(), threading.Event()
+    address: list[str] = []
+
+    async def serve() -> None:
+        async with white_at(White(say)) as url:
+            address.append(url)
+            began.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert began.wait(PATIENCE_S)
+    try:
+        yield address[0]
+    finally:
+        stop.set()
+        thread.join(PATIENCE_S)
+
+
+def registered(server: Server, url: str, **more: str) -> str:
+    """The id of an agent that is made known."""
+    answer = server.client.post("/api/contenders", json={"url": url, **more})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def asked(server: Server, white: str, **more: Any) -> str:  # noqa: ANN401 - fields of the request
+    """The id of a battle that is asked for."""
+    answer = server.client.post("/api/battles", json={"white": white, **more})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def ended(server: Server, battle: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """The battle, once it is over."""
+    until(lambda: server.json(f"/battles/{battle}")["state"] not in ("queued", "running"))
+    return server.json(f"/battles/{battle}")

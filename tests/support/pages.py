@@ -1,0 +1,137 @@
+"""Code blocks of the documentation: what each page shows, and what is to be done with it.
+
+A comment above a block, `<!-- WORD: REASON -->`, says what a test does with it:
+
+    checked   it is not run, for the reason: commands and options, or imports and names, are held against the real ones
+    soak      run by `make soak` only; otherwise checked
+    file      it is the content of a file of this name, which later blocks use
+
+Without one a block of `sh` or `python` is run. `<!-- copy: PATH -->` puts a file of the repository into the folder.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer import BadParameter
+from typer.main import get_command
+
+from elizaos_terminal_bench.cli import parser as terminal_bench_parser
+from termarena.cli.main import app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PAGES", "ROOT", "Block", "blocks_of", "problems_of"]
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md")]
+)
+WORDS = {"checked", "soak", "file", "copy"}
+
+_BLOCK = re.compile(
+    r"^(?P<set_in> *)(?:<!-- (?P<word>\w+): (?P<reason>[^\n]+?) -->\n(?P=set_in))?"
+    r"(?P<fence>`{3,})(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=set_in)(?P=fence)$"
+    r"|^<!-- copy: (?P<copied>\S+) -->$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page; `word` is None for one without a comment, `copy` for a file that is only named."""
+
+    line: int
+    language: str
+    text: str
+    word: str | None
+    reason: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Every block of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    return [_block(found, 1 + text.count("\n", 0, found.start())) for found in _BLOCK.finditer(text)]
+
+
+def _block(found: re.Match[str], line: int) -> Block:
+    if found["copied"]:
+        return Block(line, "", "", "copy", found["copied"])
+    lines = [shown.removeprefix(found["set_in"]) for shown in found["text"].splitlines(keepends=True)]
+    return Block(line, found["language"], "".join(lines), found["word"], found["reason"] or "")
+
+
+def problems_of(block: Block) -> list[str]:
+    """What the block says that is not so: commands, options, make's targets, extras, imports. Nothing is run."""
+    if block.language == "sh":
+        return [problem for command in _commands(block.text) for problem in _problems_of_command(command)]
+    if block.language == "python":
+        return list(_problems_of_code(block.text))
+    return []
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """The simple commands of a script, as words; assignments before one are left out."""
+    for line in text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|;&")
+        lexer.whitespace_split, lexer.commenters = True, "#"
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if not set(word) <= set("|;&"):
+                words.append(word)
+                continue
+            while words and re.match(r"\w+=", words[0]):
+                del words[0]
+            if words:
+                yield words
+            words = []
+
+
+def _problems_of_command(words: list[str]) -> Iterator[str]:
+    program, arguments = words[0].rsplit("/", 1)[-1], words[1:]
+    if program == "termarena":
+        yield from _problems_of_termarena(arguments)
+    elif program == "terminal-bench":
+        unknown = terminal_bench_parser().parse_known_args(arguments)[1]
+        yield from (f"terminal-bench has no {word}" for word in unknown)
+    elif program == "make":
+        rules = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        yield from (f"make has no target {word}" for word in arguments if "=" not in word and word not in rules)
+    elif program.startswith("pip"):
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        named = {name for word in arguments for found in re.findall(r"\[(.+)\]", word) for name in found.split(",")}
+        yield from (f"there is no extra {name}" for name in named - set(extras))
+
+
+def _problems_of_termarena(arguments: list[str]) -> Iterator[str]:
+    """Parse as the program itself would, down to the command that would be run."""
+    command: Any = get_command(app)
+    path, rest = "termarena", [word for word in arguments if not re.fullmatch(r"\d?>.*", word)]
+    try:
+        while True:
+            context = command.make_context(path, list(rest))
+            if not hasattr(command, "commands") or not (left := [*context._protected_args, *context.args]):  # noqa: SLF001 - Click's own way
+                return
+            name, command, rest = command.resolve_command(context, left)
+            path = f"{path} {name}"
+    except BadParameter as error:
+        if "does not exist" not in error.message:  # a file that the reader has
+            yield f"{path} {shlex.join(rest)}: {error.message}"
+    except Exception as error:  # noqa: BLE001 - Typer keeps the classes of its usage errors private
+        yield f"{path} {shlex.join(rest)}: {error}"
+
+
+def _problems_of_code(text: str) -> Iterator[str]:
+    tree = compile(text, "page", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("termarena", "elizaos_terminal_bench")):
+            module = import_module(node.module or "")
+            yield from (f"{node.module} has no {n.name}" for n in node.names if not hasattr(module, n.name))

@@ -1,0 +1,114 @@
+"""Every code block of the README and of docs/: run as it stands, or, where the page says why not, checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from support.pages import PAGES, ROOT, WORDS, Block, blocks_of, problems_of
+
+PATIENCE_S = 200
+SOAKED = bool(os.environ.get("TERMARENA_SOAK"))
+
+
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def _is_run(block: Block) -> bool:
+    return block.language in {"sh", "python"} and block.word is None
+
+
+def _runs_something(page: Path) -> bool:
+    return any(_is_run(block) for block in blocks_of(page))
+
+
+RUN = [page for page in PAGES if _runs_something(page)]
+SOAK = [page for page in PAGES if any(block.word == "soak" for block in blocks_of(page))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_a_page_says_what_is_so(page: Path) -> None:
+    """Every block has a language; words of marks are known; what is not run names commands and options that exist."""
+    for block in blocks_of(page):
+        where = f"{_name(page)}:{block.line}"
+        assert block.word == "copy" or block.language, f"{where}: a block without a language"
+        assert block.word is None or block.word in WORDS, f"{where}: {block.word} means nothing"
+        assert problems_of(block) == [], where
+        if block.language == "json":
+            json.loads(block.text)
+        elif block.language == "toml":
+            tomllib.loads(block.text)
+
+
+def test_the_pages_are_read() -> None:
+    assert {"README.md", "docs/start/first-run.md", "docs/sandbox.md"} <= {_name(page) for page in RUN}
+    assert "docs/start/own-task.md" in {_name(page) for page in SOAK}
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "told"),
+    [
+        ("sh", "termarena run --agnet nop", "--agnet"),
+        ("sh", "cd x && termarena taks list", "taks"),
+        ("sh", "FOO=1 termarena run --sample # --agnet\nmake everything", "everything"),
+        ("sh", "pip install 'termarena[nothing]'", "nothing"),
+        ("sh", "terminal-bench --sampel", "--sampel"),
+        ("python", "from termarena.tasks import load_datasets", "load_datasets"),
+    ],
+)
+def test_what_is_not_so_is_found(language: str, text: str, told: str) -> None:
+    (problem,) = problems_of(Block(1, language, text, "checked", ""))
+    assert told in problem
+
+
+def _carry_out(page: Path, folder: Path, words: set[str | None]) -> None:
+    """Run the page's blocks in order, in one folder, with a home of its own."""
+    work = folder / "work"
+    work.mkdir()
+    environment = {
+        **os.environ,
+        "HOME": str(folder / "home"),
+        "TERMARENA_HOME": str(folder / "home" / "termarena"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    for block in blocks_of(page):
+        if block.word == "copy":
+            shutil.copy(ROOT / block.reason, work)
+        elif block.word == "file":
+            (work / block.reason).write_text(block.text)
+        elif block.language in {"sh", "python"} and block.word in words:
+            script = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
+            done = subprocess.run(  # noqa: S603 - our own pages
+                [*script, block.text],
+                cwd=work,
+                env=environment,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                timeout=PATIENCE_S if not SOAKED else 3000,
+                check=False,
+            )
+            assert done.returncode == 0, f"{_name(page)}:{block.line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("user-namespaces")
+@pytest.mark.parametrize("page", RUN, ids=_name)
+def test_a_page_runs_as_it_stands(page: Path, tmp_path: Path) -> None:
+    _carry_out(page, tmp_path, {None})
+
+
+@pytest.mark.soak
+@pytest.mark.needs("user-namespaces")
+@pytest.mark.parametrize("page", SOAK, ids=_name)
+def test_a_page_runs_to_its_end(page: Path, tmp_path: Path) -> None:
+    _carry_out(page, tmp_path, {None, "soak"})
