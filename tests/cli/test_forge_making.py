@@ -50,14 +50,19 @@ def test_from_a_recording_to_a_run_and_back_out_of_the_world(recordings: Path, t
     (tmp_path / "broken.cast").write_bytes(b"")
     again = termarena("forge", "run", "broken.cast", str(recordings), "--out", "tasks", cwd=tmp_path, env=env)
     assert again.stderr.count("(known)") == 2
-    assert "unreadable: broken.cast" in again.stderr
+    assert again.returncode == 0
+    assert "refused: broken.cast: read: broken.cast: it is empty" in again.stderr
+    alone = termarena("forge", "run", "broken.cast", "--out", "tasks", cwd=tmp_path, env=env)
+    assert alone.returncode == 2
+    assert "nothing that was given is a recording" in alone.stderr
 
     told = termarena("forge", "explain", "edit-a-file.cast", cwd=tmp_path, env=env)
     assert "refused at synthesize: `vim notes.txt` was worked in by hand" in told.stdout
 
     status = json.loads(termarena("forge", "status", "--json", cwd=tmp_path, env=env).stdout)
-    assert (status["recordings"], status["admitted"]) == (2, 1)
-    assert {gate["name"]: gate["refused"] for gate in status["gates"]}["synthesize"] == 1
+    assert (status["recordings"], status["admitted"]) == (3, 1)
+    refused = {gate["name"]: gate["refused"] for gate in status["gates"]}
+    assert (refused["read"], refused["synthesize"]) == (1, 1)
 
     assert termarena("forge", "takedown", COUNTING.source, cwd=tmp_path, env=env).returncode == 0
     assert list((tmp_path / "tasks").iterdir()) == []

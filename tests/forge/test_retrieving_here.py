@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from running import termarena
+from support.sessions import SORTING
+from termarena.forge.draft import synthesize
 from termarena.forge.ledger import Ledger
 from termarena.forge.reading import read
 from termarena.forge.retrieving import Retrieved, Shelf
 from termarena.forge.retrieving.checkouts import checkout_of
 from termarena.forge.retrieving.licences import licence_of
 from termarena.forge.retrieving.local import retrieve_from_here
+from termarena.forge.taskfiles import write_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +68,13 @@ def test_a_checkout_tells_address_commit_and_licence_and_no_login(checkout: Path
     found = checkout_of(checkout / "demos")
     assert found is not None
     assert found.commit == commit
+
+
+def test_a_task_names_the_address_and_the_licence_of_its_recording(tmp_path: Path) -> None:
+    named = {"source": "https://casts.example/a/1", "licence": "CC-BY-4.0"}
+    write_environment(synthesize(SORTING.model_copy(update=named)), tmp_path)
+    document = tomllib.loads((tmp_path / "task.toml").read_text())
+    assert (document["source"], document["metadata"]["license"]) == tuple(named.values())
 
 
 def test_a_typescript_keeps_its_timing_and_a_licence_can_be_said(tmp_path: Path) -> None:

@@ -111,6 +111,8 @@ def test_a_folder_that_holds_something_else_is_not_written_to(ledger: Ledger, tm
     admit(ledger, "names")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(UsageError, match="no name of a set"):
+        export(ExportPlan(tmp_path / "set", "my set"), ledger, {})
     with pytest.raises(UsageError, match="no exported set"):
         export(ExportPlan(tmp_path / "mine"), ledger, {})
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from termarena.core.errors import RecordingRefused, TermArenaError
-from termarena.forge.making import Making
+from termarena.forge.making import Making, check_proof
 from termarena.forge.prompts import (
     Repair,
     Score,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from termarena.forge.draft import Draft
     from termarena.forge.model_rules import ModelRules
     from termarena.forge.transcript import Transcript
-    from termarena.forge.trials import Proof
     from termarena.models import Request
     from termarena.models.run_models import MeteredModel
 
@@ -123,7 +122,7 @@ class Assistant:
             content = {"changes": [change.model_dump() for change in repair.changes]}
             place = making.workspace / f"repair-{attempt}"
             await asyncio.to_thread(place.mkdir)
-            other = Making(_changed(shown, repair), making.bench, place, making.config)
+            other = Making(_changed(shown, repair), making.bench, place, making.config, making.cache)
             try:
                 made = Made(await other.prove(), other)
             except RecordingRefused as again:
@@ -154,15 +153,12 @@ class Assistant:
         making = made.making
         logs = making.workspace / "trials-again"
         proof = await prove(making.bench, made.folder, draft, making.facts, logs=logs)
-        if _holds(proof, making):
-            making.proof = proof
-            return None
-        return f"the trials no longer hold: {', '.join(trial.kind for trial in proof.broken[:3])}"
-
-
-def _holds(proof: Proof, making: Making) -> bool:
-    firm = all(trial.kind == "Partial" for trial in proof.broken)
-    return firm and proof.mutation_score >= making.config.least_mutation_score
+        try:
+            check_proof(proof, making.config)
+        except RecordingRefused as refused:
+            return refused.reason
+        making.proof = proof
+        return None
 
 
 def _changed(shown: Transcript, repair: Repair) -> Transcript:

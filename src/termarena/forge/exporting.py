@@ -5,6 +5,7 @@ No recording is part of it. A task that holds more of one than a set length goes
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ LINEAGE: Final = "lineage.json"
 KIND: Final = "forge-set"
 LONGEST_SPAN: Final = 1000
 """Characters: about what a screen holds."""
+
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class _Frozen(BaseModel):
@@ -104,8 +108,10 @@ def export(plan: ExportPlan, ledger: Ledger, accepted: dict[str, tuple[str, ...]
     """Write the set anew: what it held before and holds no more is removed, anything else in the folder is refused.
 
     `accepted` has, by recording, who accepted its task. Raises `NotFound` where nothing is admitted, `UsageError` for a
-    folder that holds something else, `OSError`.
+    name that is none and for a folder that holds something else, `OSError`.
     """
+    if not _NAME.fullmatch(plan.name):
+        raise UsageError(f"--name: {plan.name!r} is no name of a set", hint="write ORGANISATION/NAME")
     out = plan.out.absolute()
     before = _before(out)
     admitted = [one for one in ledger.latest() if one.state == "admitted"]
