@@ -72,6 +72,7 @@ def test_the_funnel_tells_where_recordings_end(server: Server) -> None:
 
 def test_without_a_ledger_there_is_no_funnel(runs: Path) -> None:
     with served(runs) as server:
-        assert server.client.get("/forge").status_code == 404
+        assert server.client.get("/api/forge").status_code == 404
+        assert "--forge FOLDER" in server.page("/forge")
         assert "None yet" in server.page("/proofs")
     assert not list(runs.parent.glob("**/ledger.sqlite"))

@@ -182,7 +182,7 @@ def proof(held: HeldNow, digest: Slug) -> str:
 @router.get("/forge")
 def forge(held: HeldNow) -> str:
     """The forge's funnel."""
-    return _page("forge.html", funnel=read_funnel(held.config.forge))
+    return _page("forge.html", funnel=read_funnel(held.config.forge) if held.config.forge else None)
 
 
 @router.get("/agents")
