@@ -47,8 +47,8 @@ TESTS = Path(__file__).parent.parent
 HOLDER = Holder("lab", frozenset({"submit"}))
 
 
-def test_a_battle_is_fought_and_becomes_a_run(runs: Path, home: Path, db_url: str) -> None:
-    with white_served() as white, battling_server(runs, home, db_url, tasks=("one", "two")) as server:
+def test_a_battle_is_fought_and_becomes_a_run(runs: Path, home: Path) -> None:
+    with white_served() as white, battling_server(runs, home, tasks=("one", "two")) as server:
         battle = asked(server, registered(server, white), config={"tasks": ["two"], "attempts": 2})
         found = ended(server, battle)
         assert (found["state"], found["message"]) == ("finished", f"Battle {battle}: 2 of 2 solved")

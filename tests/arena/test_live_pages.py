@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from support.arena_server import served
-from support.battle_ground import Held, asked, battling_server, registered, white_served
+from support.battle_ground import Held, battling_server, white_served
 from support.browsing import PATIENCE_MS, Scheme, check_page, open_page
 from support.made_proofs import fill_forge, proof_named
 from support.made_runs import Made, made_run
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from support.arena_server import Server
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+SEEN = "echo seen-$((40+2)) && echo 1 >/app/one.txt"
 
 
 @pytest.mark.needs("user-namespaces")
 def test_a_battle_is_begun_and_watched_on_its_page(browser: Browser, runs: Path, home: Path) -> None:
-    held = Held()
+    held = Held(first={"kind": "exec_request", "command": SEEN, "timeout": 30})
     with white_served(lambda turn, _: held(turn)) as white, battling_server(runs, home) as server:
         key = str(server.client.headers["Authorization"]).removeprefix("Bearer ")
         with open_page(browser) as page, open_page(browser) as other:
@@ -48,6 +49,9 @@ def test_a_battle_is_begun_and_watched_on_its_page(browser: Browser, runs: Path,
                 "aria-pressed", "true", timeout=PATIENCE_MS
             )
             check_page(other)
+            held.go_on()
+            expect(page.locator("#screen .ap-term")).to_contain_text("seen-42", timeout=PATIENCE_MS)
+            expect(page.locator("#feed")).to_contain_text("$ echo seen-$((40+2))", timeout=PATIENCE_MS)
             held.may_go_on.set()
             for one in (page, other):
                 expect(one.locator("#state")).to_have_text("finished", timeout=PATIENCE_MS)
@@ -58,21 +62,6 @@ def test_a_battle_is_begun_and_watched_on_its_page(browser: Browser, runs: Path,
         with open_page(browser, scheme="dark") as page:
             page.goto(server.url + "/battles")
             check_page(page)
-
-
-@pytest.mark.needs("user-namespaces")
-def test_a_terminal_is_seen_while_it_is_used(browser: Browser, runs: Path, home: Path) -> None:
-    held = Held(first={"kind": "exec_request", "command": "echo seen-$((40+2)) && echo 1 >/app/one.txt", "timeout": 30})
-    with white_served(lambda turn, _: held(turn)) as white, battling_server(runs, home) as server:
-        battle = asked(server, registered(server, white))
-        with open_page(browser) as page:
-            page.goto(f"{server.url}/battles/{battle}")
-            expect(page.get_by_role("button", name="one/1")).to_be_visible(timeout=PATIENCE_MS)
-            held.go_on()
-            expect(page.locator("#screen .ap-term")).to_contain_text("seen-42", timeout=PATIENCE_MS)
-            expect(page.locator("#feed")).to_contain_text("$ echo seen-$((40+2))", timeout=PATIENCE_MS)
-            held.may_go_on.set()
-            expect(page.locator("#state")).to_have_text("finished", timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +85,6 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ("/proofs/task1:easy", "dark"),
         ("/tasks/easy", "light"),
         ("/forge", "dark"),
-        ("/forge", "light"),
     ],
 )
 def test_pages_of_proofs_and_forge_are_accessible(browser: Browser, shown: Server, path: str, scheme: Scheme) -> None:
