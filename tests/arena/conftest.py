@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from playwright.sync_api import sync_playwright
 
 from support.arena_server import Server, served
 from support.postgres import postgres
@@ -14,6 +15,8 @@ from support.postgres import postgres
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from playwright.sync_api import Browser
 
 _NUMBERS = count(1)
 
@@ -62,3 +65,18 @@ def server(runs: Path, db_url: str) -> Iterator[Server]:
     """A server over `runs` as they are when the test begins; `look` takes in what comes later."""
     with served(runs, db_url) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for the tests of a module; not longer, since no test with an event loop can run beside it."""
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where root file systems are kept, for all tests of a worker."""
+    return tmp_path_factory.mktemp("home")

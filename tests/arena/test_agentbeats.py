@@ -38,12 +38,6 @@ pytestmark = [pytest.mark.needs("user-namespaces")]
 REPORTER = Path(__file__).parent.parent / "battles" / "old_reporter.py"
 
 
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where root file systems are kept, for all tests of a worker."""
-    return tmp_path_factory.mktemp("home")
-
-
 def _address(server: Server) -> str:
     key = str(server.client.headers["Authorization"]).removeprefix("Bearer ")
     return f"{server.url}/agentbeats/by/{key}"

@@ -21,9 +21,9 @@ import websockets.exceptions
 import websockets.sync.client
 from websockets.typing import Origin
 
-from battles.whites import FINAL, SOLVES
+from battles.whites import SOLVES
 from support.arena_server import PATIENCE_S, served, until
-from support.battle_ground import asked, battle_config, battling_server, ended, registered, white_served
+from support.battle_ground import Held, asked, battle_config, battling_server, ended, registered, white_served
 from termarena.arena import battling, contenders
 from termarena.arena.broadcasting import QUEUE, Broadcasts
 from termarena.arena.contenders import Card, Registration
@@ -47,14 +47,8 @@ TESTS = Path(__file__).parent.parent
 HOLDER = Holder("lab", frozenset({"submit"}))
 
 
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where root file systems are kept, for all tests of a worker."""
-    return tmp_path_factory.mktemp("home")
-
-
-def test_a_battle_is_fought_and_becomes_a_run(runs: Path, home: Path, db_url: str) -> None:
-    with white_served() as white, battling_server(runs, home, db_url, tasks=("one", "two")) as server:
+def test_a_battle_is_fought_and_becomes_a_run(runs: Path, home: Path) -> None:
+    with white_served() as white, battling_server(runs, home, tasks=("one", "two")) as server:
         battle = asked(server, registered(server, white), config={"tasks": ["two"], "attempts": 2})
         found = ended(server, battle)
         assert (found["state"], found["message"]) == ("finished", f"Battle {battle}: 2 of 2 solved")
@@ -67,18 +61,6 @@ def test_a_battle_is_fought_and_becomes_a_run(runs: Path, home: Path, db_url: st
         assert battle in server.page("/battles")
 
 
-class _Held:
-    """A white agent that waits before its command until it may go on."""
-
-    def __init__(self) -> None:
-        self.begun, self.may_go_on = threading.Event(), threading.Event()
-
-    async def __call__(self, turn: int) -> Any:  # noqa: ANN401 - any JSON
-        self.begun.set()
-        await asyncio.to_thread(self.may_go_on.wait, PATIENCE_S)
-        return SOLVES if turn == 1 else FINAL
-
-
 def _events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
     name = ""
     for line in lines:
@@ -88,7 +70,7 @@ def _events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-def _heard(events: Iterator[tuple[str, Any]], white: _Held) -> dict[str, list[Any]]:
+def _heard(events: Iterator[tuple[str, Any]], white: Held) -> dict[str, list[Any]]:
     """Everything up to the end; the agent goes on when the viewer sees its trial begin."""
     heard: dict[str, list[Any]] = {}
     for name, told in events:
@@ -111,7 +93,7 @@ def _check_heard(heard: dict[str, list[Any]]) -> None:
 
 
 def test_a_battle_is_watched_as_server_sent_events(runs: Path, home: Path) -> None:
-    held = _Held()
+    held = Held()
     with white_served(lambda turn, _: held(turn)) as white, battling_server(runs, home) as server:
         battle = asked(server, registered(server, white))
         with server.client.stream("GET", f"/api/battles/{battle}/live") as answer:
@@ -121,7 +103,7 @@ def test_a_battle_is_watched_as_server_sent_events(runs: Path, home: Path) -> No
 
 
 def test_a_battle_is_watched_over_a_websocket(runs: Path, home: Path) -> None:
-    held = _Held()
+    held = Held()
     with white_served(lambda turn, _: held(turn)) as white, battling_server(runs, home) as server:
         battle = asked(server, registered(server, white))
         address = f"{server.url.replace('http', 'ws')}/api/battles/{battle}/ws"
@@ -222,7 +204,7 @@ with battling_server(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], lease_s=
 
 
 def test_a_server_that_is_killed_leaves_a_battle_that_can_be_retried(runs: Path, home: Path, tmp_path: Path) -> None:
-    url, held = f"sqlite:///{tmp_path / 'arena.db'}", _Held()
+    url, held = f"sqlite:///{tmp_path / 'arena.db'}", Held()
     with white_served(lambda turn, _: held(turn)) as white, closing(Database(url)) as database:
         database.migrate()
         battle = _queued(database, white)

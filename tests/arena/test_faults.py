@@ -113,11 +113,11 @@ def open_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, s
 def _document() -> dict[str, Any]:
     from fastapi import FastAPI  # noqa: PLC0415 - only to describe itself
 
-    from termarena.arena import api, submissions  # noqa: PLC0415 - as above
+    from termarena.arena import api, battle_api, submissions  # noqa: PLC0415 - as above
 
     app = FastAPI()
-    app.include_router(api.router)
-    app.include_router(submissions.router)
+    for router in (api.router, submissions.router, battle_api.reader, battle_api.writer):
+        app.include_router(router)
     return app.openapi()
 
 

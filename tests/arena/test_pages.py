@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+import json
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from support.arena_server import Server, served
+from support.browsing import PATIENCE_MS, Scheme, check_page, open_page
 from support.made_attempts import COMMANDS, made_attempt
 from support.made_runs import Made, made_run
 from termarena.arena.exporting import export_run
@@ -18,23 +18,13 @@ from termarena.core.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
-Scheme = Literal["light", "dark"]
-AXE = Path(__file__).with_name("axe") / "axe.min.js"
-PATIENCE_MS = 60_000
 TRIAL = "/runs/first/one/1"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +37,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made_attempt(other.folder.attempt("one", 1), task="one", commands=COMMANDS | {41.0: "make none"})
     with served(runs) as server:
         yield server
-
-
-@contextmanager
-def _page(browser: Browser, *, width: int = 1200, scheme: Scheme = "light") -> Iterator[Page]:
-    """A page whose every complaint fails the test."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda told: complaints.append(told.text) if told.type in {"error", "warning"} else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    try:
-        yield page
-        assert complaints == []
-    finally:
-        context.close()
 
 
 PAGES = [
@@ -91,23 +65,15 @@ def _go_to(page: Page, server: Server, path: str) -> None:
     ("path", "scheme"), [*((path, "light") for path in PAGES), ("/", "dark"), ("/runs/first", "dark"), (TRIAL, "dark")]
 )
 def test_every_page_is_accessible_and_fits_a_phone(browser: Browser, filled: Server, path: str, scheme: Scheme) -> None:
-    with _page(browser, scheme=scheme) as page:
+    with open_page(browser, scheme=scheme) as page:
         _go_to(page, filled, path)
         if path == TRIAL:
             page.wait_for_selector("#player[data-state=ready]")
-        # The page's policy lets in no script but its own; the debugger's door does.
-        page.evaluate(AXE.read_text())
-        found: dict[str, Any] = page.evaluate("axe.run({exclude: [['.replay']]})")
-        told = [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found["violations"]]
-        assert told == []
-        assert len(found["passes"]) > 5
-        page.set_viewport_size({"width": 360, "height": 700})
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert page.get_by_role("heading", level=1).is_visible()
+        check_page(page)
 
 
 def test_the_replay_plays_and_goes_with_the_steps(browser: Browser, filled: Server) -> None:
-    with _page(browser) as page:
+    with open_page(browser) as page:
         page.goto(filled.url + TRIAL)
         page.wait_for_selector("#player[data-state=ready]")
         expect(page.locator("#player .ap-term")).to_contain_text("did make all", timeout=PATIENCE_MS)
@@ -122,7 +88,7 @@ def test_the_replay_plays_and_goes_with_the_steps(browser: Browser, filled: Serv
 
 
 def test_what_an_agent_wrote_is_text(browser: Browser, filled: Server) -> None:
-    with _page(browser) as page:
+    with open_page(browser) as page:
         page.goto(filled.url + TRIAL)
         assert page.get_by_text("Do <i>this</i>.").is_visible()
         assert page.get_by_text("1 passed <script>alert(2)</script>").is_visible()
@@ -132,7 +98,7 @@ def test_what_an_agent_wrote_is_text(browser: Browser, filled: Server) -> None:
 
 
 def test_filters_filter_and_lead_to_trials(browser: Browser, filled: Server) -> None:
-    with _page(browser) as page:
+    with open_page(browser) as page:
         page.goto(filled.url + "/runs/first")
         assert page.locator(".matrix tbody tr").count() == 7
         page.get_by_label("Outcome").select_option("unscored")
@@ -144,7 +110,7 @@ def test_filters_filter_and_lead_to_trials(browser: Browser, filled: Server) -> 
 
 
 def test_the_keyboard_reaches_everything(browser: Browser, filled: Server) -> None:
-    with _page(browser) as page:
+    with open_page(browser) as page:
         page.goto(filled.url + "/")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to content"
@@ -160,8 +126,8 @@ def test_the_keyboard_reaches_everything(browser: Browser, filled: Server) -> No
         assert {"outcome", "text", "Attempt 1 at five: solved"} <= reached
 
 
-def test_two_runs_are_compared_from_the_page(browser: Browser, filled: Server) -> None:
-    with _page(browser) as page:
+def test_two_runs_are_compared_from_theopen_page(browser: Browser, filled: Server) -> None:
+    with open_page(browser) as page:
         page.goto(filled.url + "/runs/first")
         page.get_by_role("button", name="Compare").click()
         assert page.get_by_role("heading", level=1).inner_text() == "first is better than second"
@@ -175,7 +141,7 @@ def test_an_exported_run_opens_without_a_server(browser: Browser, filled: Server
     out = tmp_path / "pages"
     made = export_run(RunFolder(filled.held.config.runs / "first"), out)
     assert made.pages == 1 + 14
-    with _page(browser) as page:
+    with open_page(browser) as page:
         page.goto(made.index.as_uri())
         page.get_by_role("link", name="Attempt 1 at one: solved").click()
         page.wait_for_selector("#player[data-state=ready]")
@@ -187,3 +153,52 @@ def test_an_exported_run_opens_without_a_server(browser: Browser, filled: Server
     (tmp_path / "other" / "mine").write_text("kept")
     with pytest.raises(UsageError, match="something else"):
         export_run(RunFolder(filled.held.config.runs / "first"), tmp_path / "other")
+
+
+def test_colours_are_chosen_and_stay(browser: Browser, filled: Server) -> None:
+    with open_page(browser, scheme="light") as page:
+        page.goto(filled.url + "/runs")
+        ground = "getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(ground)
+        button = page.get_by_role("button", name="Colours")
+        for theme, is_dark in (("light", False), ("dark", True)):
+            button.click()
+            assert button.get_attribute("aria-label") == f"Colours: {theme}"
+            assert (page.evaluate(ground) != light) == is_dark
+        page.goto(filled.url + "/agents")
+        # It is dark before the first line of the page is read: the script stands before the body, and is waited for.
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert page.evaluate("document.head.querySelector('script[src*=theme]').defer") is False
+        button.click()
+        assert page.evaluate(ground) == light
+
+
+def test_a_large_recording_is_fetched_in_pieces(browser: Browser, tmp_path: Path) -> None:
+    view = made_run(tmp_path / "runs" / "big", {"one": "1"})
+    attempt = view.folder.attempt("one", 1)
+    made_attempt(attempt, task="one")
+    header = json.loads(attempt.cast().read_text().partition("\n")[0]) | {"width": 100, "height": 20}
+    with attempt.cast().open("w") as file:
+        file.write(json.dumps(header) + "\n")
+        number = 0
+        while file.tell() < 5 << 20:
+            at = number / 100 + (60 if number > 100 else 0)
+            file.write(json.dumps([at, "o", f"\x1b[32mline {number}\x1b[0m {'x' * 900}\r\n"]) + "\n")
+            number += 1
+    with served(tmp_path / "runs") as server, open_page(browser) as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+        page.goto(server.url + "/runs/big/one/1")
+        page.wait_for_selector("#player[data-state=ready]")
+        expect(page.locator("#player .ap-term")).to_contain_text(f"line {number - 1}", timeout=PATIENCE_MS)
+        index = server.json("/runs/big/trials/one/1/terminal.cast/segments/index.json")
+        last = len(index["segments"]) - 1
+        assert last > 5
+        assert "terminal.cast" not in asked
+        assert "2.json" not in asked
+        assert f"{last}.json" in asked
+        # A minute of silence is cut to two seconds, and steps know it.
+        assert index["duration"] < (number / 100) + 3
+        page.locator("#step-2 .seek").click()
+        expect(page.locator("#step-2")).to_have_attribute("aria-current", "step", timeout=PATIENCE_MS)
+        expect(page.locator("#player .ap-term")).not_to_contain_text(f"line {number - 1}", timeout=PATIENCE_MS)

@@ -6,30 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proof.test_gate import BARE
 from support.arena_server import Server, served
+from support.made_proofs import fill_forge, proof_named
 from support.made_runs import Made, made_run
 from termarena.arena.keys import add_key
-from termarena.forge.ledger import Ledger, Outcome
 from termarena.proof.faults import Fault
-from termarena.proof.report import Proof, write_proof
+from termarena.proof.report import write_proof
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-
-def _proof(task: str, **more: object) -> Proof:
-    return BARE.model_copy(update={"task_id": task, "task_digest": f"task1:{task}", **more})
-
-
-def _ledger(folder: Path) -> None:
-    states = [("admitted", "prove", ""), ("refused", "screen", "it is empty"), ("refused", "screen", "it is empty")]
-    with Ledger(folder) as ledger:
-        for number, (state, gate, reason) in enumerate(states):
-            task = f"forged-{number}" if state == "admitted" else None
-            told = (f"/secret/place/{number}.cast", "A <b>title</b>", state, gate, reason, task, None)
-            ledger.write(Outcome(f"sha256:{number}", "k", *told, 0.97, 0.9, 12.0, "", "2026-11-15T00:00:00Z"))  # type: ignore[arg-type]  # plain words
 
 
 @pytest.fixture
@@ -37,8 +23,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
     made_run(tmp_path / "runs" / "mine", {"easy": "11"}, Made(digests={"easy": "task1:easy"}))
     (tmp_path / "proofs" / "easy").mkdir(parents=True)
     faults = (Fault(rule="weak-tests", message="Half of <them> pass."),)
-    write_proof(tmp_path / "proofs" / "easy" / "proof.json", _proof("easy", letter="C", faults=faults))
-    _ledger(tmp_path / "forge")
+    write_proof(tmp_path / "proofs" / "easy" / "proof.json", proof_named("easy", letter="C", faults=faults))
+    fill_forge(tmp_path / "forge")
     with served(tmp_path / "runs", proofs=tmp_path / "proofs", forge=tmp_path / "forge") as made:
         yield made
 
@@ -49,7 +35,7 @@ def test_a_proof_is_on_the_page_of_its_task(server: Server, tmp_path: Path) -> N
     assert "Half of &lt;them&gt; pass." in page
     assert server.json("/tasks/easy/proofs")[0]["faults"][0]["question"] == "weak-tests"
     assert server.json("/proofs/task1:easy")["letter"] == "C"
-    newer = _proof("easy", made_at="2026-11-16T00:00:00+00:00")
+    newer = proof_named("easy", made_at="2026-11-16T00:00:00+00:00")
     write_proof(tmp_path / "proofs" / "easy" / "proof.json", newer)
     server.look()
     assert "Grade A" in server.page("/tasks/easy")
@@ -58,7 +44,7 @@ def test_a_proof_is_on_the_page_of_its_task(server: Server, tmp_path: Path) -> N
 
 def test_a_proof_is_sent_and_counted_in_the_summary(server: Server, tmp_path: Path) -> None:
     headers = {"Authorization": f"Bearer {add_key(server.held.database, 'lab', ['submit'])}"}
-    write_proof(tmp_path / "other.json", _proof("hard", letter="F"))
+    write_proof(tmp_path / "other.json", proof_named("hard", letter="F"))
     assert server.client.post("/api/proofs", content=(tmp_path / "other.json").read_bytes()).status_code == 401
     for body, status in (
         ((tmp_path / "other.json").read_bytes(), 201),
@@ -86,6 +72,7 @@ def test_the_funnel_tells_where_recordings_end(server: Server) -> None:
 
 def test_without_a_ledger_there_is_no_funnel(runs: Path) -> None:
     with served(runs) as server:
-        assert server.client.get("/forge").status_code == 404
+        assert server.client.get("/api/forge").status_code == 404
+        assert "--forge FOLDER" in server.page("/forge")
         assert "None yet" in server.page("/proofs")
     assert not list(runs.parent.glob("**/ledger.sqlite"))

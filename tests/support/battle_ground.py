@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from battles.whites import White, white_at
+from battles.whites import FINAL, SOLVES, White, white_at
 from support.arena_server import PATIENCE_S, Server, served, until
 from support.tasks import make_task
 from termarena.arena.config import BattleConfig
@@ -82,3 +82,26 @@ def ended(server: Server, battle: str) -> Any:  # noqa: ANN401 - whatever JSON h
     """The battle, once it is over."""
     until(lambda: server.json(f"/battles/{battle}")["state"] not in ("queued", "running"))
     return server.json(f"/battles/{battle}")
+
+
+class Held:
+    """A white agent that waits before each answer: `go_on` lets one through, `may_go_on` all."""
+
+    def __init__(self, first: dict[str, Any] = SOLVES) -> None:
+        self.begun, self.may_go_on = threading.Event(), threading.Event()
+        self._one = threading.Semaphore(0)
+        self._first = first
+
+    def go_on(self) -> None:
+        """Let one answer through."""
+        self._one.release()
+
+    async def __call__(self, turn: int) -> Any:  # noqa: ANN401 - any JSON
+        self.begun.set()
+        await asyncio.to_thread(self._wait)
+        return self._first if turn == 1 else FINAL
+
+    def _wait(self) -> None:
+        while not self.may_go_on.is_set():
+            if self._one.acquire(timeout=0.05):
+                return

@@ -1,5 +1,6 @@
 """The REST API. Reading is free unless the server is private; writing needs a key."""
 
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -12,7 +13,7 @@ from termarena.arena.attempt import file_of
 from termarena.arena.comparing import compare_two
 from termarena.arena.filters import RunFilter, TrialFilter, Window
 from termarena.arena.funnel import Funnel, read_funnel
-from termarena.arena.held import HeldNow
+from termarena.arena.held import Held, HeldNow
 from termarena.arena.proofs import ProofCard, proof_cards, proof_of, proofs_summary
 from termarena.arena.views import (
     DatasetRow,
@@ -37,6 +38,7 @@ Slug = Annotated[str, Path(max_length=LONGEST_NAME, description="A name as addre
 Name = Annotated[str, Query(max_length=LONGEST_NAME, description="A run, as addresses name it.")]
 Attempt = Annotated[int, Path(ge=1, lt=1 << 31, description="Counted from 1.")]
 Place = Annotated[str, Path(pattern=r"^[1-9][0-9]{0,8}(-retry-[1-9][0-9]{0,8})?$", description="`1`, or `1-retry-2`.")]
+Piece = Annotated[str, Path(pattern=r"^(index|0|[1-9][0-9]{0,5})\.json$", description="`index.json`, or `0.json` …")]
 
 
 class Health(BaseModel):
@@ -117,6 +119,24 @@ def show_trial(held: HeldNow, run: Slug, task: Slug, attempt: Attempt) -> list[T
 @router.get("/runs/{run}/trials/{task}/{place}/{name}", response_class=FileResponse)
 def fetch_file(held: HeldNow, run: Slug, task: Slug, place: Place, name: Slug) -> FileResponse:
     """A file of an attempt that has ended: result.json, trajectory.json, terminal.cast …"""
+    # Never as HTML, whatever it holds.
+    media = "application/json" if name.endswith(".json") else "text/plain; charset=utf-8"
+    return FileResponse(_file(held, run, task, (place, name)), media_type=media)
+
+
+@router.get("/runs/{run}/trials/{task}/{place}/{name}/segments/{piece}", response_class=FileResponse)
+def fetch_segment(held: HeldNow, run: Slug, task: Slug, place: Place, name: Slug, piece: Piece) -> FileResponse:
+    """A piece of a recording, or the index of its pieces: `index.json`, `0.json`, `1.json` …"""
+    recording = _file(held, run, task, (place, name))
+    if not name.endswith(".cast"):
+        raise NotFound("only recordings have pieces", hint="terminal.cast is one")
+    path = held.segments.file(recording, piece)
+    return FileResponse(path, media_type="application/json", headers={"Cache-Control": "private, max-age=60"})
+
+
+def _file(held: Held, run: str, task: str, named: tuple[str, str]) -> FilePath:
+    """A file of an attempt by the attempt's place and the file's name. Raises NotFound."""
+    place, name = named
     attempt, _, retry = place.partition("-retry-")
     with held.database.reading() as session:
         found = queries.tries(session, run, task, int(attempt))
@@ -125,9 +145,7 @@ def fetch_file(held: HeldNow, run: Slug, task: Slug, place: Place, name: Slug) -
     path = file_of(folder.attempt(found[0].task, int(attempt), retry=int(retry or 0)), name) if is_there else None
     if path is None:
         raise NotFound("no such file of this attempt", hint="the trial's page lists those there are")
-    # Never as HTML, whatever it holds.
-    media = "application/json" if name.endswith(".json") else "text/plain; charset=utf-8"
-    return FileResponse(path, media_type=media)
+    return path
 
 
 @router.get("/tasks/{task}")

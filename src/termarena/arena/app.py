@@ -27,6 +27,7 @@ from termarena.arena.held import Held
 from termarena.arena.links import ServerLinks
 from termarena.arena.proofs import Shelf
 from termarena.arena.rendering import render
+from termarena.arena.segmenting import Segments
 from termarena.arena.uploading import Inbox
 from termarena.arena.watching import Watcher
 from termarena.core.errors import NotFound, Refused, TermArenaError
@@ -72,7 +73,8 @@ def create_app(config: ArenaConfig) -> FastAPI:
         redoc_url=None,
     )
     inbox, bad_keys = Inbox(config, database), Buckets(config.bad_keys)
-    app.state.held = Held(config, database, watcher, inbox, bad_keys, hall, Broadcasts(database, hall))
+    live = hall, Broadcasts(database, hall)
+    app.state.held = Held(config, database, watcher, inbox, bad_keys, *live, Segments(config.runs))
     app.include_router(api.router, dependencies=[Depends(may_read)])
     app.include_router(battle_pages.writer)
     for router in (submissions.router, battle_api.reader, battle_api.writer, battle_api.sockets):

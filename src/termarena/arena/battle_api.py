@@ -59,7 +59,7 @@ class Asked(BaseModel):
 def battles_of(held: Held) -> BattleConfig:
     """Raises Refused where no battle is fought here."""
     if held.config.battles is None:
-        raise Refused("no battle is fought here", status=503, hint="install the extra battles, and serve again")
+        raise Refused("no battle is fought here", status=409, hint="install the extra battles, and serve again")
     return held.config.battles
 
 

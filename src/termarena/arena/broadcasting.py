@@ -144,10 +144,11 @@ class _Broadcast:
                 has_ended = battling.find_battle(session, self._slug).is_over
                 rows = battling.events_since(session, self._slug, self._seq)
             self._rows_at = time.monotonic()
-        found = [_made(one.kind, one.content) for one in self._happenings()]
-        for row in rows:
-            self._seq = row.seq
-            found.append(_made(row.kind, {"at": row.at, **row.content}))
+        is_first = self._seq == 0  # what was told before anyone watched comes before what happens now
+        told = [_made(row.kind, {"at": row.at, **row.content}) for row in rows]
+        self._seq = rows[-1].seq if rows else self._seq
+        happened = [_made(one.kind, one.content) for one in self._happenings()]
+        found = [*told, *happened] if is_first else [*happened, *told]
         if has_ended and not rows:  # everything that was told before the end is told
             self._is_over = True
             found.append(_made("end", {}))

@@ -88,20 +88,22 @@ def _text(value: str, longest: int = LONGEST_TEXT) -> str:
 
 
 async def register(database: Database, policy: AddressPolicy, wanted: Registration, holder: Holder) -> ContenderRow:
-    """Make an agent known, or know it anew where the same key registered the same address for the same role before.
+    """Make an agent known, or know it anew where the same key registered the same address for the same role before;
+    what it was registered with beyond its card stays then, unless there is something new.
 
     Raises what `fetch` raises, and `Refused` where the registry is full.
     """
     url = wanted.url.rstrip("/")
     card = await fetch(url, policy)
-    row = {
+    row: dict[str, Any] = {
         "name": plain(wanted.name or card.name),
         "card": card.as_json(),
-        "about": json.dumps(dict(wanted.about)),
         "checked_at": now(),
         "is_alive": True,
         "problem": "",
     }
+    if wanted.about:
+        row["about"] = json.dumps(dict(wanted.about))
     return await asyncio.to_thread(_write, database, (url, wanted.role, holder.name), row)
 
 
@@ -113,7 +115,8 @@ def _write(database: Database, whose: tuple[str, Role, str], row: dict[str, Any]
         if found is None:
             if (session.scalar(select(func.count()).select_from(Contender)) or 0) >= MOST_CONTENDERS:
                 raise Refused(f"{MOST_CONTENDERS} agents are registered already", status=409)
-            found = Contender(slug=secrets.token_hex(6), url=url, role=role, owner=owner, registered_at=now(), **row)
+            whose_row = {"url": url, "role": role, "owner": owner, "registered_at": now(), "about": "{}"}
+            found = Contender(**{"slug": secrets.token_hex(6), **whose_row, **row})
             session.add(found)
         else:
             for name, value in row.items():

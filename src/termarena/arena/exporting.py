@@ -166,5 +166,6 @@ def _trial_page(detail: RunDetail, trial: TrialRow, folder: RunFolder, links: Fo
         first_step=0,
         cast_text=cast,
         has_replay=cast is not None,
+        is_large=False,
         is_live=False,
     )

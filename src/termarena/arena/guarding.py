@@ -72,7 +72,7 @@ class Guard:
         """Let through, or refuse in a sentence."""
         if scope["type"] == "websocket":
             # A page of another site may open one, and its answers are the page's to read: it is refused as a write is.
-            refused = self._refusal(scope, is_write=True)
+            refused = self._refusal(scope, is_write=False, is_own_only=True)
             await (send({"type": "websocket.close", "code": 1008}) if refused else self._app(scope, receive, send))
             return
         if scope["type"] != "http":
@@ -84,19 +84,20 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        refusal = self._refusal(scope, is_write=scope["method"] not in SAFE_METHODS)
+        is_write = scope["method"] not in SAFE_METHODS
+        refusal = self._refusal(scope, is_write=is_write, is_own_only=is_write)
         if refusal is not None:
             await _refuse(send_guarded, *refusal)
             return
         await self._app(scope, _Capped(receive, self._limit_bytes), send_guarded)
 
-    def _refusal(self, scope: Scope, *, is_write: bool) -> tuple[int, str, dict[str, str]] | None:
+    def _refusal(self, scope: Scope, *, is_write: bool, is_own_only: bool) -> tuple[int, str, dict[str, str]] | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if "*" not in self._names and _name(host) not in self._names:
             return 421, "this server is not asked for by this name", {}
         origin = headers.get("origin")
-        if is_write and origin is not None and urlsplit(origin).netloc != host:
+        if is_own_only and origin is not None and urlsplit(origin).netloc != host:
             return 403, "a page of another site may not write here", {}
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._limit_bytes:

@@ -11,6 +11,7 @@ from termarena.arena.config import ArenaConfig
 from termarena.arena.database import Database
 from termarena.arena.guarding import Buckets
 from termarena.arena.hall import Hall
+from termarena.arena.segmenting import Segments
 from termarena.arena.uploading import Inbox
 from termarena.arena.watching import Watcher
 
@@ -28,6 +29,7 @@ class Held:
     bad_keys: Buckets
     hall: Hall
     broadcasts: Broadcasts
+    segments: Segments
 
 
 def _held(connection: HTTPConnection) -> Held:

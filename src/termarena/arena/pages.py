@@ -16,6 +16,7 @@ from termarena.arena.held import HeldNow
 from termarena.arena.links import ServerLinks
 from termarena.arena.proofs import proof_cards, proof_digests, proof_of, proofs_summary
 from termarena.arena.rendering import render
+from termarena.arena.segmenting import LARGE_BYTES
 from termarena.core.errors import NotFound
 from termarena.core.run_folder import RunFolder
 from termarena.proof.faults import RULES
@@ -148,6 +149,7 @@ def trial(held: HeldNow, run: Slug, task: Slug, attempt: Attempt, chosen: Annota
         first_step=chosen.step,
         cast_text=None,
         has_replay=bool(seen.casts),
+        is_large=bool(seen.casts) and seen.casts[0].size_bytes > LARGE_BYTES,
         is_live=True,
     )
 
@@ -180,7 +182,7 @@ def proof(held: HeldNow, digest: Slug) -> str:
 @router.get("/forge")
 def forge(held: HeldNow) -> str:
     """The forge's funnel."""
-    return _page("forge.html", funnel=read_funnel(held.config.forge))
+    return _page("forge.html", funnel=read_funnel(held.config.forge) if held.config.forge else None)
 
 
 @router.get("/agents")

@@ -169,7 +169,10 @@ class Shelf:
         """Take in what is new; how many. Raises SQLAlchemy's DBAPIError."""
         taken = 0
         for path in self._files():
-            found = path.stat()
+            try:
+                found = path.stat()
+            except OSError:  # gone since it was listed
+                continue
             signature = found.st_size, found.st_mtime_ns
             if self._seen.get(path) == signature:
                 continue

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from termarena import __version__
 from termarena.arena.drawing import Point, Range, interval_bar, scatter
+from termarena.core.run_folder import folder_name
 from termarena.reports.telling import count, duration, money, percent, tokens
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     filters = {"percent": percent, "duration": duration, "money": money, "tokens": tokens, "day": day, "size": size}
-    environment.filters.update(filters, who=who, ranks=ranks, bar=bar, words=words, clock=clock)
+    environment.filters.update(filters, who=who, ranks=ranks, bar=bar, words=words, clock=clock, slug=folder_name)
     environment.globals.update(count=count, cost_plot=cost_plot)
     return environment
 

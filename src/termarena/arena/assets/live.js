@@ -115,9 +115,8 @@
     source.addEventListener("end", () => {
       source.close();
       place.dataset.state = "over";
-      if (place.dataset.over === "false") location.reload();
+      location.reload();
     });
   };
   if (place.dataset.over === "false") listen();
-  else place.dataset.state = "over";
 })();

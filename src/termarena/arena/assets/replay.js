@@ -64,10 +64,9 @@
     });
   };
 
-  const begin = (text) => {
-    const { data, corners } = shorten(text);
+  const begin = ({ source, corners }) => {
     const times = steps.map((step) => shownTime(corners, step.at));
-    const player = AsciinemaPlayer.create({ data }, place, {
+    const player = AsciinemaPlayer.create(source, place, {
       cols: Number(place.dataset.cols), rows: Number(place.dataset.rows), fit: "width", preload: true,
       poster: `npt:${corners[corners.length - 1][1] + 1}`, terminalLineHeight: 1.25,
     });
@@ -82,11 +81,21 @@
     told.textContent = "The recording cannot be played; it can be fetched below.";
     place.replaceChildren(told);
   };
-  const read = async () => {
-    if (place.dataset.inline) return JSON.parse(document.getElementById(place.dataset.inline).textContent);
-    const answer = await fetch(place.dataset.src);
+  const fetched = async (url) => {
+    const answer = await fetch(url);
     if (!answer.ok) throw new Error(String(answer.status));
-    return answer.text();
+    return answer;
+  };
+  const whole = (text) => {
+    const { data, corners } = shorten(text);
+    return { source: { data }, corners };
+  };
+  const read = async () => {
+    const { inline, segments, src } = place.dataset;
+    if (inline) return whole(JSON.parse(document.getElementById(inline).textContent));
+    // A large one comes in pieces, each with the screen at its start; the server has cut the pauses.
+    if (segments) return { source: { url: segments, format: "segmented" }, corners: (await (await fetched(segments)).json()).corners };
+    return whole(await (await fetched(src)).text());
   };
   read().then(begin).catch(fail);
 })();

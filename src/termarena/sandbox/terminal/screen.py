@@ -147,6 +147,29 @@ class Emulator:
         lines = read_buf(lambda buffer, size, used: write(handle, options[0], buffer, size, used)).split("\n")
         return tuple(lines + [""] * (wanted - len(lines)))
 
+    def redrawn(self) -> str:
+        """What a terminal of the same size has to be told to show the same: text, colours, modes, cursor."""
+        from pyghostty.core import check, init_sized, read_buf  # noqa: PLC0415 - loaded only where a terminal is opened
+
+        library = self._library
+        cols, rows = self._terminal.size
+        selection = init_sized("GhosttySelection")
+        selection.start = self._terminal.ref(0, 0)[0]
+        selection.end = self._terminal.ref(cols - 1, rows - 1)[0]
+        options = init_sized("GhosttyFormatterTerminalOptions")
+        options.emit = library.lib.GHOSTTY_FORMATTER_FORMAT_VT
+        options.selection = selection
+        options.extra.modes = options.extra.scrolling_region = True
+        options.extra.screen.cursor = options.extra.screen.style = options.extra.screen.charsets = True
+        made = library.ffi.new("GhosttyFormatter*")
+        handle = self._terminal._t[0]  # noqa: SLF001 - as in `_set`
+        check(library.lib.ghostty_formatter_terminal_new(library.ffi.NULL, made, handle, options[0]), "formatter")
+        try:
+            write = library.lib.ghostty_formatter_format_buf
+            return str(read_buf(lambda buffer, size, used: write(made[0], buffer, size, used)))
+        finally:
+            library.lib.ghostty_formatter_free(made[0])
+
     def close(self) -> None:
         """Give the memory back."""
         self._terminal.close()
