@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from termarena.cli.extras import require
 from termarena.cli.output import (
     Column,
     JsonOption,
@@ -124,6 +125,7 @@ def run(
     What the ledger has an outcome for is not made again; interrupted, the same command goes on. Exits 0 whatever was
     refused, 1 if something failed that is not the recordings' fault.
     """
+    _require_packages()
     from termarena.forge.home import TASKS
     from termarena.forge.home import init as make_folder
     from termarena.forge.intake import transcripts_in
@@ -240,7 +242,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 
+def _require_packages() -> None:
+    require("forge", "detect_secrets", "tree_sitter", "tree_sitter_bash", purpose="making tasks of recordings")
+
+
 def _transcript(recording: Path) -> Transcript:
+    _require_packages()
     from termarena.core.errors import UsageError
     from termarena.forge.intake import transcripts_in
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -105,6 +106,8 @@ def _namespace_problem(environment: Environment, home: Path) -> str | None:
 @cache
 def _kernel_problem(home: Path) -> str | None:
     """What the kernel refuses to the embedded sandbox; a third of a second, once per process."""
+    if sys.platform != "linux":
+        return "the embedded sandbox needs Linux"
     from termarena.sandbox.namespace.probe import probe  # noqa: PLC0415 - only where it is asked
 
     refused = [fact for fact in probe(home).facts if fact.is_needed and not fact.is_there]

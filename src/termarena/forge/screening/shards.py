@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +10,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.core.errors import MissingExtra, RecordingError
+from termarena.core.processors import usable_processors
 from termarena.forge.reading import read
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Screening
 from termarena.forge.screening.likeness import Known, Likeness, sketch_of
@@ -67,7 +67,7 @@ def screen_files(paths: Iterable[Path], plan: ScreenPlan) -> Iterator[Screening]
 
 def _judged(paths: Sequence[Path], plan: ScreenPlan) -> Iterator[_Judged]:
     judge = partial(_judge, rules=plan.rules, keeps_transcript=plan.keeps_transcripts)
-    jobs = plan.jobs or len(os.sched_getaffinity(0))
+    jobs = plan.jobs or usable_processors()
     if jobs == 1 or len(paths) <= SHARD_FILES:
         yield from map(judge, paths)
         return
