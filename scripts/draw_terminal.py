@@ -40,7 +40,9 @@ COLOURS: Final = {
     "cyan": "#76e3ea",
     "white": "#ffffff",
 }
-STYLE: Final = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13" xml:space="preserve"'
+STYLE: Final = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13"'
+NO_BREAK: Final = "\u00a0"
+"""For a blank: of several in a row browsers would show one."""
 
 
 class Look(NamedTuple):
@@ -77,7 +79,8 @@ def _line(screen: pyte.Screen, row: int) -> str:
             begin = column + len(shown) - len(shown.lstrip())
             place = f'x="{MARGIN + begin * CELL_WIDTH:g}" y="{MARGIN + row * CELL_HEIGHT + 13}"'
             fitted = f'textLength="{len(shown.lstrip()) * CELL_WIDTH:g}"'
-            texts.append(f'<text {place} {fitted} fill="{look.colour}"{weight}>{escape(shown.lstrip())}</text>\n')
+            said = escape(shown.lstrip()).replace(" ", NO_BREAK)
+            texts.append(f'<text {place} {fitted} fill="{look.colour}"{weight}>{said}</text>\n')
         column += len(text)
     return "".join(texts)
 

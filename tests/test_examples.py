@@ -109,7 +109,8 @@ def _gate(folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedP
 def test_the_gate_lets_through_what_is_proven_and_not_worse(
     proof_status: str, candidate: str, status: int, told: str, tmp_path: Path
 ) -> None:
-    _baseline(tmp_path, "baseline", "random:1")
+    if proof_status == "0":
+        _baseline(tmp_path, "baseline", "random:1")
     done = _gate(tmp_path, {"PROOF_STATUS": proof_status, "CANDIDATE": candidate})
     assert done.returncode == status, done.stderr
     assert told in done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
@@ -12,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import elizaos_terminal_bench
-import termarena
+from import_map import ORDER, PACKAGE, SOURCES, drawn, imported_rooms, is_drawn, room_of
 
-PACKAGE = Path(termarena.__file__).parent
 # Beside the rooms: it may import any of them, none imports it, and naming it loads nothing.
 FACADE = Path(elizaos_terminal_bench.__file__).parent
 
@@ -43,42 +41,24 @@ MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = {"cli"}
 MAY_IMPORT["__init__"] = set()
 
-# Process 1 of a sandbox imports this folder as a package of its own, without termarena around it.
-ALONE = PACKAGE / "sandbox" / "namespace" / "inside"
-
-SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "samples" not in path.relative_to(PACKAGE).parts)
-
-
-def _room(source: Path) -> str:
-    return source.relative_to(PACKAGE).with_suffix("").parts[0]
-
-
-def _imported_rooms(source: Path) -> set[str]:
-    """The rooms that a file names in any import, lazy ones and those for types included."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_bytes())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            if node.level == 1 and source.parent == ALONE:
-                continue
-            assert node.level == 0, f"{source}: line {node.lineno} imports relatively"
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    ours = {name.split(".")[1] for name in names if name.startswith("termarena.")}
-    return {name for name in ours if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()}
-
 
 def test_the_walk_sees_the_files_it_judges() -> None:
-    assert _imported_rooms(PACKAGE / "__main__.py") == {"cli"}
-    assert "core" in _imported_rooms(PACKAGE / "cli" / "main.py")
+    assert imported_rooms(PACKAGE / "__main__.py") == {"cli"}
+    assert "core" in imported_rooms(PACKAGE / "cli" / "main.py")
     assert len(SOURCES) > 20
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_up_the_map(source: Path) -> None:
-    room = _room(source)
+    room = room_of(source)
     assert room in MAY_IMPORT, f"{room} is a room that the map does not have"
-    assert _imported_rooms(source) <= MAY_IMPORT[room] | {room}
+    assert imported_rooms(source) <= MAY_IMPORT[room] | {room}
+
+
+def test_the_page_shows_what_is_really_imported() -> None:
+    assert set(ORDER) == set(MAY_IMPORT) - {"__main__", "__init__"}
+    assert "●" in drawn()
+    assert is_drawn(), "run scripts/import_map.py"
 
 
 # Runs in a fresh interpreter: imports the modules named in argv and reports every event that touches the world.

@@ -240,7 +240,7 @@ def test_drawing_without_numpy_says_what_to_install(make: Make, monkeypatch: pyt
     assert the_pair(first, second).word == "better"
     with pytest.raises(MissingExtra, match="drawing permutations needs the package numpy") as caught:
         the_pair(first, second, permutations=1000)
-    assert caught.value.hint == "pip install 'termarena[stats]'"
+    assert caught.value.hint == "pip install 'termarena[stats]'; in a clone: make setup"
 
 
 def test_drawn_permutations_repeat_with_their_seed(make: Make) -> None:

@@ -81,5 +81,5 @@ def test_long_lists_of_names_are_shortened() -> None:
 
 def test_a_missing_extra_says_how_to_install_it() -> None:
     error = MissingExtra("httpx", extra="fetch", purpose="downloading")
-    assert error.hint == "pip install 'termarena[fetch]'"
+    assert error.hint == "pip install 'termarena[fetch]'; in a clone: make setup"
     assert isinstance(error, ImportError)

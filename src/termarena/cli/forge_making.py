@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from termarena.cli.extras import require_forge
 from termarena.cli.output import (
     Column,
     JsonOption,
@@ -216,6 +217,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def _transcript(recording: Path) -> Transcript:
+    require_forge()
     from termarena.core.errors import UsageError
     from termarena.forge.intake import transcripts_in
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli.extras import require_forge
 from termarena.cli.forge_making import DEFAULT_FORGE, ForgeOption, home_folder
 from termarena.cli.output import Column, JsonOption, print_json, print_line, print_table, progress, say
 from termarena.cli.run_options import AddressOption, EngineOption
@@ -55,6 +56,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     from termarena.forge.home import init as make_folder
     from termarena.forge.intake import found_in, items_in
 
+    require_forge()
     make_folder(forge)
     files = found_in(paths)
     outcomes: list[Outcome] = []

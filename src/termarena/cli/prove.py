@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli.choosing import StrictOption, open_task_or_dataset
+from termarena.cli.extras import require
 from termarena.cli.output import JsonOption, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def prove(  # noqa: PLR0913 - every option of the command is a parameter
     Exits 0 when every task was tried, whatever its grade; 1 when one could not be, falls short of the --gate, or has
     rotted (--radar).
     """
+    require("proof", "tree_sitter", "tree_sitter_bash", purpose="proving tasks")
     import asyncio
 
     from termarena.core.errors import NotFound

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from termarena.cli.extras import require
+
 __all__ = [
     "AllowNetworkOption",
     "BackendOption",
@@ -43,10 +45,4 @@ BackendOption = Annotated[
 
 def require_packages(command: str) -> None:
     """Raises `MissingExtra` where what this command is made of is not installed."""
-    from importlib.util import find_spec
-
-    from termarena.core.errors import MissingExtra
-
-    for package in ("a2a", "httpx", "mcp", "starlette", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtra(package, extra="battles", purpose=f"termarena {command}")
+    require("battles", "a2a", "httpx", "mcp", "starlette", "uvicorn", purpose=f"termarena {command}")

@@ -138,7 +138,8 @@ class MissingExtra(UsageError, ImportError):
     def __init__(self, package: str, *, extra: str, purpose: str) -> None:
         """`extra` is the name in `pip install 'termarena[extra]'`."""
         super().__init__(
-            f"{purpose} needs the package {package}, which is not installed", hint=f"pip install 'termarena[{extra}]'"
+            f"{purpose} needs the package {package}, which is not installed",
+            hint=f"pip install 'termarena[{extra}]'; in a clone: make setup",
         )
         self.extra = extra
 

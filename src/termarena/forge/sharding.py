@@ -6,7 +6,6 @@ node is lost. A few shards are under way at a time: memory does not grow with th
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from termarena.core.errors import ClusterError
+from termarena.core.processors import usable_processors
 from termarena.forge.casts import load_file
 from termarena.forge.ledger import code_digest
 
@@ -59,7 +59,7 @@ def map_files(work: Callable[[Loaded], Result], paths: Iterable[Path], where: Wh
         return
     files = iter(paths)
     first = list(islice(files, SHARD_FILES))
-    jobs = where.jobs or len(os.sched_getaffinity(0))
+    jobs = where.jobs or usable_processors()
     rest = list(islice(files, 1))
     if jobs == 1 or not rest:
         yield from (work(load_file(path)) for shard in (first, rest, files) for path in shard)

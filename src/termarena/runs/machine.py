@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from termarena.core.processors import usable_processors
 from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _memory_mb() -> int | None:
 def _usable_cpus() -> float:
     """The fewest of: the processors in our affinity, and every quota above us."""
     quotas = [_quota(folder) for folder in groups_above("cpu")]
-    return min([float(len(os.sched_getaffinity(0))), *(quota for quota in quotas if quota is not None)])
+    return min([float(usable_processors()), *(quota for quota in quotas if quota is not None)])
 
 
 def _quota(folder: Path) -> float | None:

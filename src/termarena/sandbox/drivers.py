@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -130,6 +131,8 @@ def _services_problem(environment: Environment) -> str | None:
 @cache
 def _kernel_problem(home: Path) -> str | None:
     """What the kernel refuses to the embedded sandbox; a third of a second, once per process."""
+    if sys.platform != "linux":
+        return "the embedded sandbox needs Linux"
     from termarena.sandbox.namespace.probe import probe  # noqa: PLC0415 - only where it is asked
 
     refused = [fact for fact in probe(home).facts if fact.is_needed and not fact.is_there]

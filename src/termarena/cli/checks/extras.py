@@ -54,7 +54,13 @@ def check_extras(machine: Machine) -> Check:
     found = f"installed: {', '.join(installed) or 'none'}"
     if lacking:
         names = ",".join(sorted(lacking))
-        return Check("extras", "limited", f"{found}; not: {names}", f"pip install 'termarena[{names}]'", details)
+        return Check(
+            "extras",
+            "limited",
+            f"{found}; not: {names}",
+            f"pip install 'termarena[{names}]'; in a clone: make setup",
+            details,
+        )
     return Check("extras", "ok", found, details=details)
 
 

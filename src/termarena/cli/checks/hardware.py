@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from termarena.cli.checks.contract import Check, first_line_of
+from termarena.core.processors import usable_processors
 
 if TYPE_CHECKING:
     from termarena.cli.checks.contract import Machine
@@ -24,7 +25,7 @@ ENOUGH_MEMORY_BYTES = 2 * GIB
 
 def check_processors(machine: Machine) -> Check:
     """Processors that this process may use, and memory that is free to use."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cpus = usable_processors()
     memory = _memory_bytes(machine, "MemTotal")
     available = _memory_bytes(machine, "MemAvailable")
     details = {"cpus": cpus, "memory_bytes": memory, "available_bytes": available}

@@ -25,6 +25,8 @@ STARTED: Final = PREFIX + "started"
 ROOT: Final = PREFIX + "root"
 RUN: Final = PREFIX + "run"
 START_TIME_FIELD: Final = 19
+UNKNOWN: Final = "unknown"
+"""The life of a machine that has no name for it (macOS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,11 @@ class Harness:
 
 
 def is_harness_alive(labels: Mapping[str, str]) -> bool:
-    """Whether the process that made something lives; one on another machine counts as alive, since nobody can tell."""
-    if labels.get(BOOT) != boot_id():
+    """Whether the process that made something lives; where nobody can tell it counts as alive.
+
+    Nobody can tell on another machine, nor on one that does not show its processes (macOS).
+    """
+    if labels.get(BOOT) != boot_id() or boot_id() == UNKNOWN:
         return True
     pid = labels.get(PID, "")
     return pid.isdecimal() and _start_time(int(pid)) == labels.get(PID_START)
@@ -64,7 +69,7 @@ def boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return "unknown"
+        return UNKNOWN
 
 
 def _start_time(pid: int) -> str | None:

@@ -115,7 +115,7 @@ class LayerSnapshot:
         """The layer from its beginning, in a file of its own position; raises `ImageError` when it has been closed."""
         if self._layer is None:
             raise ImageError(f"snapshot of {self.taken_in}", "has been closed")
-        return Path(f"/proc/self/fd/{self._layer.fileno()}").open("rb", 1 << 18)
+        return io.BufferedReader(_OwnPosition(os.dup(self._layer.fileno())), 1 << 18)
 
     async def save(self, path: Path) -> None:
         """See the contract."""
@@ -138,6 +138,27 @@ class LayerSnapshot:
         if self._layer is not None:
             self._layer.close()
             self._layer = None
+
+
+class _OwnPosition(io.RawIOBase):
+    """A file that others read too, with a position of its own; closes the descriptor that it was given."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd, self._at = fd, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - the buffer protocol
+        found = os.pread(self._fd, len(buffer), self._at)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._fd)
+        super().close()
 
 
 def _header(spec: SandboxSpec, base: Image) -> bytes:
