@@ -36,6 +36,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "stats": ("termarena.stats",),
     "reports": ("termarena.reports",),
     "analysis": ("termarena.analysis",),
+    "shell": ("termarena.shell.calls", "termarena.shell.effects", "termarena.shell.statements"),
     "proof": ("termarena.proof.proving", "termarena.proof.report", "termarena.proof.evidence"),
     "forge": ("termarena.forge.transcript", "termarena.forge.working"),
     "battles": ("termarena.battles.session", "termarena.battles.white_agent", "termarena.battles.referee"),
