@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
@@ -21,6 +22,7 @@ __all__ = [
     "BLOBS",
     "INDEX",
     "KEPT_HEADERS",
+    "LOCK",
     "FetchEntry",
     "FetchKey",
     "blob_path",
@@ -32,6 +34,7 @@ __all__ = [
 INDEX: Final = "fetches.json"
 BLOBS: Final = "sha256"
 """The folder of contents, each under its digest."""
+LOCK: Final = f".{INDEX}.lock"
 KIND: Final = "fetches"
 MOST_ENTRIES: Final = 200_000
 LONGEST_URL: Final = 16 << 10
@@ -124,11 +127,10 @@ def read_index(folder: Path) -> tuple[FetchEntry, ...]:
 
 
 def recording_digest(folder: Path) -> str:
-    """What the recording holds, as one digest: empty where there is none. Raises `OSError`."""
-    try:
-        return hashlib.sha256((folder / INDEX).read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return ""
+    """What the recording holds, as one digest: empty where there is none. Raises `TaskFormatError` as `read_index`."""
+    entries = read_index(folder)
+    view = "\n".join(entry.model_dump_json() for entry in entries)
+    return hashlib.sha256(view.encode()).hexdigest() if entries else ""
 
 
 def merge_index(folder: Path, entries: Iterable[FetchEntry]) -> None:
@@ -146,6 +148,10 @@ def merge_index(folder: Path, entries: Iterable[FetchEntry]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    with (folder / f".{INDEX}.lock").open("w") as lock:
+    # The folder came with a task: a link there must lead nowhere.
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 import httpx
 
-from termarena.core.errors import FetchError
+from termarena.core.errors import FetchError, TaskFormatError
 from termarena.sandbox.fetches.addresses import bare_address
 from termarena.sandbox.fetches.contents import Taking
 from termarena.sandbox.fetches.exchange import NOT_RECORDABLE, Answer, is_recordable
-from termarena.sandbox.fetches.index import BLOBS, KEPT_HEADERS, FetchEntry, FetchKey, merge_index
+from termarena.sandbox.fetches.index import BLOBS, KEPT_HEADERS, LOCK, FetchEntry, FetchKey, merge_index
 from termarena.sandbox.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -68,7 +68,11 @@ class Recorder:
         self._failed: Exception | None = None
 
     async def __aenter__(self) -> Self:
-        """Raises `FetchError` for a folder that cannot be written."""
+        """Raises `FetchError` for a folder that cannot be written, `TaskFormatError` for one that is a link, or has
+        links in the places of ours."""
+        for path in (self._folder, self._folder / BLOBS, self._folder / LOCK):
+            if path.is_symlink():
+                raise TaskFormatError(str(path), found="a link", expected="a recording's own file or folder")
         try:
             (self._folder / BLOBS).mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 from termarena.core.errors import DigestMismatch, FetchNotRecorded
 from termarena.sandbox.fetches.addresses import bare_address
 from termarena.sandbox.fetches.contents import Content, open_content
-from termarena.sandbox.fetches.exchange import Answer, nothing
+from termarena.sandbox.fetches.exchange import NOT_RECORDABLE, Answer, is_recordable, nothing
 from termarena.sandbox.fetches.index import FetchKey, read_index
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ class Replayer:
 
     async def answer(self, asked: Asked) -> Answer:
         """See `Source`."""
+        if not is_recordable(asked):
+            # It was not sent when it was recorded either, whatever was in it.
+            return Answer(NOT_RECORDABLE)
         try:
             key = asked.key(bare_address(asked.url, self._scrubber))
         except ValueError:
