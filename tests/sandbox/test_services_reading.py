@@ -48,6 +48,7 @@ def web(more: str, **values: str) -> Service:
         ("volumes: [/var/run/docker.sock:/s]", "services.web.volumes.0"),
         ("volumes: ['../up:/s']", "services.web.volumes.0"),
         ("volumes: [{type: cluster, source: a, target: /a}]", "services.web.volumes.0.type"),
+        ("volumes: [{type: [bind], source: a, target: /a}]", "services.web.volumes.0.type"),
         ("volumes: [{type: bind, source: ., target: /a, extra: 1}]", "services.web.volumes.0.extra"),
         ("deploy: {replicas: 2}", "services.web.deploy.replicas"),
         ("deploy: {resources: {reservations: {devices: []}}}", "services.web.deploy.resources.reservations.devices"),
@@ -270,6 +271,10 @@ def test_links_do_not_lead_out_of_the_tasks_folder(tmp_path: Path) -> None:
         check_sources(read("services: {main: {image: x, volumes: ['./out:/x']}}"), tmp_path)
     with pytest.raises(CapabilityMissing, match=r"build\.context"):
         check_sources(read("services: {main: {build: ./out}}"), tmp_path)
+    (tmp_path / "Dockerfile").symlink_to("/etc/passwd")
+    for build in (".", "{context: ., dockerfile: /etc/passwd}", "{context: ., dockerfile: ../x}"):
+        with pytest.raises(CapabilityMissing, match=r"build\.dockerfile"):
+            check_sources(read(f"services: {{main: {{build: {build}}}}}"), tmp_path)
 
 
 def test_a_kept_folder_is_told_by_all_that_is_in_it(tmp_path: Path) -> None:
