@@ -14,6 +14,7 @@ from termarena.sandbox.images import ImageConfig
 from termarena.sandbox.namespace.services import read_services
 from termarena.sandbox.namespace.services.commands import check_ports, order_of
 from termarena.sandbox.namespace.services.ground import check_sources
+from termarena.sandbox.namespace.services.reading import health_of_image
 from termarena.sandbox.namespace.services.values import filled, parse_env_file
 
 if TYPE_CHECKING:
@@ -252,6 +253,22 @@ def test_the_healthcheck_is_the_files_or_the_images() -> None:
     assert (given.argv, given.rules.interval_s, given.rules.start_period_s) == (("/bin/sh", "-c", "see"), 30.0, 60.0)
     assert order_of(web("healthcheck: {disable: true}"), config, is_main=False).health is None
     assert order_of(web("healthcheck: {test: [NONE]}"), config, is_main=False).health is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        ["CMD", "a"],
+        {"Test": 5},
+        {"Test": ["CMD", "a"], "Interval": "x"},
+        {"Test": ["CMD", "a"], "Timeout": 10**400},
+        {"Test": ["CMD", "a"], "Retries": [1]},
+    ],
+    ids=lambda told: str(told)[:60],
+)
+def test_a_healthcheck_of_an_image_that_is_none(told: Any) -> None:  # noqa: ANN401 - whatever an image says
+    with pytest.raises(TaskFormatError, match="Healthcheck"):
+        health_of_image(told, source="image")
 
 
 def test_two_services_on_one_port_are_refused_by_name() -> None:
