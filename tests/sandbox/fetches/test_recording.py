@@ -222,6 +222,14 @@ def test_queries_that_only_sound_like_secrets_are_told_apart(query: str, written
     assert bare_address(f"http://host/x?{query}", Scrubber()) == f"http://host/x?{written}"
 
 
+async def test_the_length_of_a_file_is_told_again_without_the_file(bench: Bench, internet: Internet) -> None:
+    internet.files["/data.bin"] = b"x" * 1234
+    script = f"curl -fsSI http://{internet.http}/data.bin | tr -d '\\r' | grep -i ^content-length"
+    recorded = await bench.record(script, internet)
+    assert recorded.stdout.lower() == b"content-length: 1234\n"
+    assert (await bench.replay(script)).stdout.lower() == recorded.stdout.lower()
+
+
 async def test_a_server_that_is_not_there_is_not_there_again(bench: Bench, internet: Internet) -> None:
     script = f"curl -s -o /dev/null -w '%{{http_code}}' {internet.https.partition(':')[0]}:1/x; true"
     nobody = replace(internet, hosts=("127.0.0.9:1",))
@@ -297,6 +305,8 @@ ENTRY = {
         {"headers": {"set-cookie": "a=b"}},
         {"headers": {"location": "x\r\nSet-Cookie: a=b"}},
         {"headers": {"transfer-encoding": "chunked"}},
+        {"headers": {"content-length": "5"}},
+        {"method": "HEAD", "headers": {"content-length": "5, 6"}},
         {"size_bytes": -1},
         {"more": 1},
     ],

@@ -9,7 +9,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from termarena.core.errors import TaskFormatError
 from termarena.core.records import read_record_as, write_record
@@ -22,6 +22,7 @@ __all__ = [
     "BLOBS",
     "INDEX",
     "KEPT_HEADERS",
+    "LENGTH",
     "LOCK",
     "FetchEntry",
     "FetchKey",
@@ -55,6 +56,9 @@ KEPT_HEADERS: Final = frozenset(
     }
 )
 """What of an answer's headers decides what a client makes of it; cookies and challenges are not among them."""
+LENGTH: Final = "content-length"
+"""Kept of an answer to HEAD, which has no content that would tell it."""
+_LENGTH: Final = re.compile(r"[0-9]{1,18}")
 _PRINTABLE: Final = re.compile(r"[\x20-\x7e\x80-\xff]*")
 
 
@@ -91,8 +95,10 @@ class FetchEntry(BaseModel):
 
     @field_validator("headers")
     @classmethod
-    def _only_kept(cls, headers: dict[str, str]) -> dict[str, str]:
+    def _only_kept(cls, headers: dict[str, str], told: ValidationInfo) -> dict[str, str]:
         for name, value in headers.items():
+            if name == LENGTH and told.data.get("method") == "HEAD" and _LENGTH.fullmatch(value):
+                continue
             if name not in KEPT_HEADERS or not _PRINTABLE.fullmatch(value):
                 raise ValueError(f"the header {name[:40]!r} cannot be replayed")
         return headers
