@@ -190,10 +190,10 @@ def _one_of(images: Sequence[tuple[tuple[str, ...], dict[str, Any]]], path: Path
 
 def _docker_save(archive: tarfile.TarFile, path: Path, name: str | None) -> _Found:
     entries = json.loads(_document(archive, "manifest.json"))
-    manifest = _one_of([(tuple(one.get("RepoTags") or ()), one) for one in entries], path, name)
+    manifest = _one_of([(tuple(map(str, one.get("RepoTags") or ())), one) for one in entries], path, name)
     config = ImageConfig.parse(_document(archive, str(manifest["Config"])), source=str(path))
-    tags = manifest.get("RepoTags") or [None]
-    return _checked(_Found(config, tuple(map(str, manifest["Layers"])), tags[0]))
+    tags = list(map(str, manifest.get("RepoTags") or ()))
+    return _checked(_Found(config, tuple(map(str, manifest["Layers"])), tags[0] if tags else None))
 
 
 def _for_this_machine(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -207,10 +207,7 @@ def _for_this_machine(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _oci(archive: tarfile.TarFile, path: Path, name: str | None) -> _Found:
     entries = _for_this_machine(json.loads(_document(archive, "index.json"))["manifests"])
-    titles = [(one.get("annotations") or {}).get("io.containerd.image.name") for one in entries]
-    images = [((str(title),) if title else (), one) for title, one in zip(titles, entries, strict=True)]
-    entry = _one_of(images, path, name)
-    notes = entry.get("annotations") or {}
+    entry = _one_of([(_titles(one), one) for one in entries], path, name)
     document: dict[str, Any] = entry
     for _ in range(3):
         if "layers" in document:
@@ -219,7 +216,13 @@ def _oci(archive: tarfile.TarFile, path: Path, name: str | None) -> _Found:
         document = _for_this_machine(document["manifests"])[0] if "manifests" in document else document
     config = ImageConfig.parse(_document(archive, _blob(document["config"]["digest"])), source=str(path))
     layers = tuple(_blob(layer["digest"]) for layer in document["layers"])
-    return _checked(_Found(config, layers, notes.get("io.containerd.image.name")))
+    titles = _titles(entry)
+    return _checked(_Found(config, layers, titles[0] if titles else None))
+
+
+def _titles(entry: dict[str, Any]) -> tuple[str, ...]:
+    title = (entry.get("annotations") or {}).get("io.containerd.image.name")
+    return (str(title),) if title else ()
 
 
 def _blob(digest: object) -> str:
