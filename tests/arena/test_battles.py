@@ -32,6 +32,7 @@ from termarena.arena.hall import Hall
 from termarena.arena.keys import Holder, add_key
 from termarena.arena.schema import Contender
 from termarena.arena.tailing import Tail
+from termarena.core.errors import Refused
 from termarena.core.run_folder import RunFolder
 from termarena.core.scrub import Scrubber
 from termarena.runs.journal import Journal
@@ -114,6 +115,17 @@ def test_a_battle_is_watched_over_a_websocket(runs: Path, home: Path) -> None:
         with websockets.sync.client.connect(address, open_timeout=PATIENCE_S) as socket:
             messages = (json.loads(message) for message in socket)
             _check_heard(_heard(((one["event"], one["data"]) for one in messages), held))
+
+
+def test_a_viewer_who_hangs_up_is_gone_even_where_nothing_happens(tmp_path: Path) -> None:
+    with served(tmp_path / "runs") as server:
+        battle = _queued(server.held.database)
+        address = f"{server.url.replace('http', 'ws')}/api/battles/{battle}/ws"
+        with websockets.sync.client.connect(address, open_timeout=PATIENCE_S) as socket:
+            assert json.loads(socket.recv())["data"]["state"] == "queued"
+            socket.send("whatever a viewer says is not listened to")
+            assert server.held.broadcasts.viewers() == 1
+        until(lambda: server.held.broadcasts.viewers() == 0)
 
 
 def test_another_referee_is_asked_over_a2a(runs: Path, home: Path) -> None:
@@ -277,6 +289,47 @@ def test_whoever_lost_its_lease_cannot_write_a_result(db_url: str) -> None:
         with database.reading() as session:
             found = battling.find_battle(session, battle)
         assert (found.state, found.result) == ("finished", {"score": 2})
+
+
+def test_whatever_a_referee_reports_pages_are_there(tmp_path: Path) -> None:
+    numbers = {"score": 1, "max_score": 2}
+    with served(tmp_path / "runs") as server:
+        for result, shown in (
+            ({"max_score": 3}, "-"),
+            ({"score": float("inf"), "max_score": 1, "unscored": 0}, "-"),
+            ({"score": [1], "max_score": {}, "unscored": "many"}, "-"),
+            ({**numbers, "rows": [5, {"task_id": 1}, {"task_id": "x", "duration_sec": "long"}]}, "1 of 2"),
+            ({**numbers, "rows": {"a": 1}}, "1 of 2"),
+            ({**numbers, "rows": ["x" * battling.LARGEST_RESULT]}, "1 of 2"),
+        ):
+            battle = _queued(server.held.database)
+            claimed = battling.claim(server.held.database, "x", lease_s=60, has_referee=True)
+            assert claimed is not None
+            assert battling.end(server.held.database, claimed, "x", "finished", message="", result=result)
+            assert f">{shown}<" in server.page(f"/battles/{battle}")
+            assert server.page("/battles").count(f">{shown}<")
+        assert len(server.client.get("/api/battles").content) < battling.LARGEST_RESULT
+
+
+def test_a_battle_that_another_server_put_into_the_queue_is_not_put_there_again(db_url: str) -> None:
+    with closing(Database(db_url)) as one, closing(Database(db_url)) as other, ThreadPoolExecutor(2) as pool:
+        one.migrate()
+        together = threading.Barrier(2)
+
+        def again(database: Database, battle: str) -> bool:
+            together.wait(PATIENCE_S)
+            try:
+                battling.retry(database, battle, "lab")
+            except Refused:
+                return False
+            return True
+
+        for battle in [_queued(one) for _ in range(10)]:
+            claimed = battling.claim(one, "x", lease_s=60, has_referee=True)
+            assert claimed is not None
+            assert battling.end(one, claimed, "x", "failed", message="")
+            assert sorted(pool.map(again, (one, other), (battle, battle))) == [False, True]
+            assert battling.claim(one, "x", lease_s=60, has_referee=True) is not None
 
 
 @pytest.mark.needs("postgresql")

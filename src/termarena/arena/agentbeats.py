@@ -21,7 +21,6 @@ from termarena.arena.battle_api import LONGEST_CONFIG, battles_of, register
 from termarena.arena.battle_views import BattleRow, ContenderRow, EventRow, Role, contender_of
 from termarena.arena.database import Database
 from termarena.arena.held import HeldNow
-from termarena.arena.ingest import plain
 from termarena.arena.keys import Holder
 from termarena.arena.schema import Battle, Contender
 from termarena.core.errors import NotFound, Refused
@@ -240,7 +239,7 @@ def _tell(database: Database, slug: str, word: str, body: EventBody) -> None:
         return
     with database.writing() as session:
         row = _check(session, slug, word, is_result=True)
-        row.result = plain(json.dumps({**(body.detail or {}), "winner": body.winner, "message": body.message}))
+        row.result = battling.kept({**(body.detail or {}), "winner": body.winner, "message": body.message})
 
 
 def _check(session: Session, slug: str, word: str, *, is_result: bool) -> Battle:
