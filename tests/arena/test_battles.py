@@ -203,6 +203,27 @@ def test_an_agent_that_goes_is_seen_to_go(runs: Path, home: Path) -> None:
         assert server.json("/contenders") == []
 
 
+def test_agents_that_do_not_answer_hold_up_no_other_look(
+    runs: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = threading.Event()
+
+    async def fetch(url: str, policy: AddressPolicy) -> Card:
+        del url, policy
+        waiting.set()
+        await asyncio.sleep(3600)
+        raise AssertionError("nobody waits so long")
+
+    monkeypatch.setattr(contenders, "fetch", fetch)
+    with closing(Database(f"sqlite:///{runs.parent / 'arena.db'}")) as database:
+        database.migrate()
+        battle = _queued(database)
+        with battling_server(runs, home, at_once=0, lease_s=0.2) as server:
+            assert waiting.wait(PATIENCE_S)
+            assert battling.claim(database, "gone", lease_s=-1, has_referee=True) is not None
+            assert ended(server, battle)["message"] == battling.ABANDONED
+
+
 # Fights battles until it is killed.
 KILLED = """
 import sys, time

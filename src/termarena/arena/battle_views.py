@@ -119,8 +119,7 @@ class BattleRow(_Frozen):
 
     def _number(self, name: str) -> float | None:
         value = (self.result or {}).get(name)
-        is_number = isinstance(value, int | float) and abs(value) < LARGEST_NUMBER
-        return float(value) if is_number else None
+        return float(value) if isinstance(value, int | float) and abs(value) < LARGEST_NUMBER else None
 
 
 class EventRow(_Frozen):
