@@ -24,6 +24,7 @@ from websockets.typing import Origin
 from battles.whites import SOLVES
 from support.arena_server import PATIENCE_S, served, until
 from support.battle_ground import Held, asked, battle_config, battling_server, ended, registered, white_served
+from support.made_runs import made_run
 from termarena.arena import battling, contenders
 from termarena.arena.broadcasting import QUEUE, Broadcasts
 from termarena.arena.contenders import Card, Registration
@@ -31,10 +32,12 @@ from termarena.arena.database import Database
 from termarena.arena.hall import Hall
 from termarena.arena.keys import Holder, add_key
 from termarena.arena.schema import Contender
+from termarena.arena.sending import Sender, hand_in
 from termarena.arena.tailing import Tail
 from termarena.core.errors import Refused
 from termarena.core.run_folder import RunFolder
 from termarena.core.scrub import Scrubber
+from termarena.runs.bundle import pack_run
 from termarena.runs.journal import Journal
 from termarena.runs.journal import Tail as JournalTail
 
@@ -276,6 +279,20 @@ def _queued(database: Database, white: str = "http://127.0.0.1:1") -> str:
             )
         )
     return battling.create(database, battling.Wish(slug, None, {}, "lab")).id
+
+
+def test_nobody_sends_a_run_in_the_place_of_a_battles(runs: Path, tmp_path: Path) -> None:
+    with served(runs) as server:
+        battle = _queued(server.held.database)
+        key = add_key(server.held.database, "lab", ["submit"])
+        for name in (f"battle_{battle}", f"battle_{battle}-2"):
+            view = made_run(tmp_path / name, {"one": "1"})
+            with closing(Sender(view.folder, server.url, key)) as sender, pytest.raises(Refused, match="a battle"):
+                sender.send()
+            pack_run(view.folder, tmp_path / "b.tar.gz")
+            with pytest.raises(Refused, match="a battle"):
+                hand_in(tmp_path / "b.tar.gz", server.url, key)
+        assert [path.name for path in runs.glob("battle_*")] == []
 
 
 def test_two_servers_never_have_one_battle(db_url: str) -> None:
