@@ -239,6 +239,7 @@ with battling_server(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], lease_s=
 """
 
 
+@pytest.mark.soak
 def test_a_server_that_is_killed_leaves_a_battle_that_can_be_retried(runs: Path, home: Path, tmp_path: Path) -> None:
     url, held = f"sqlite:///{tmp_path / 'arena.db'}", Held()
     with white_served(lambda turn, _: held(turn)) as white, closing(Database(url)) as database:
@@ -362,7 +363,7 @@ def test_a_battle_that_another_server_put_into_the_queue_is_not_put_there_again(
                 return False
             return True
 
-        for battle in [_queued(one) for _ in range(10)]:
+        for battle in [_queued(one) for _ in range(5)]:
             claimed = battling.claim(one, "x", lease_s=60, has_referee=True)
             assert claimed is not None
             assert battling.end(one, claimed, "x", "failed", message="")
