@@ -322,9 +322,7 @@ async def test_what_others_write_beside_the_reward_makes_no_other_number_of_it(
 
 async def test_complaints_of_the_shell_that_starts_the_tests_are_no_reward(bench: Bench) -> None:
     complaining = 'ln -sf bash /usr/bin/sh.new && mv -f /usr/bin/sh.new "$(readlink -f /bin)/sh"'
-    task = bench.harbor(
-        "#!/bin/sh\necho 1 >&3\n", ours=PIPED, more='[environment.env]\nLC_ALL = "xx_XX.nowhere"\n'
-    )
+    task = bench.harbor("#!/bin/sh\necho 1 >&3\n", ours=PIPED, more='[environment.env]\nLC_ALL = "xx_XX.nowhere"\n')
     verdict = await bench.sealed(task, complaining)
     assert (verdict.reward, verdict.fault) == (1.0, None)
     assert "setlocale" in bench.output
