@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import ipaddress
 import os
 import re
 import shutil
@@ -20,7 +19,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from termarena.core.errors import RecordingRefused
+from termarena.core.addresses import AddressPolicy
+from termarena.core.errors import AddressRefused, RecordingRefused
 from termarena.forge.manifests import MANIFESTS, Needs, needs_of
 
 if TYPE_CHECKING:
@@ -48,14 +48,13 @@ _SETTINGS: Final = (
     ("fetch.fsckObjects", "true"),
     ("fetch.recurseSubmodules", "false"),
     ("gc.auto", "0"),
-    ("http.followRedirects", "initial"),
     ("http.lowSpeedLimit", "1000"),
     ("http.lowSpeedTime", "60"),
 )
 
 
 class RepositoryRules(BaseModel):
-    """Whether repositories that a session cloned are fetched: the only thing of the forge that uses a network."""
+    """Whether repositories that a session cloned are fetched, which uses a network."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -121,11 +120,11 @@ def fetch_repository(clone: Clone, recorded_at: str | None, rules: RepositoryRul
     """
     if recorded_at is None:
         raise RecordingRefused(GATE, f"{clone.url} was cloned, and the recording does not tell on which day")
-    _check_address(clone.url, rules)
+    pinned = looked_up(clone.url, rules)
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("w") as lock:  # two recordings of one repository, or two forges in one folder
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _on_its_day(clone, recorded_at, _Git(cache / _name(clone.url), rules))
+        return _on_its_day(clone, recorded_at, _Git(cache / _name(clone.url), rules, pinned))
 
 
 def _name(url: str) -> str:
@@ -150,17 +149,23 @@ def _on_its_day(clone: Clone, recorded_at: str, git: _Git) -> Repository:
     return Repository(clone, commit, branch, bundle, needs_of(texts), licence)
 
 
-def _check_address(url: str, rules: RepositoryRules) -> None:
-    """No address of this machine or of a network around it, unless the settings say where to go instead."""
+def looked_up(url: str, rules: RepositoryRules) -> str | None:
+    """The one address that git may connect to, as curl is told it; None where the settings say where to go instead.
+
+    No address of this machine or of a network around it.
+    """
     if any(url.startswith(prefix) for prefix in rules.instead_of):
-        return
+        return None
     try:
         parts = urlsplit(url)
-        found = socket.getaddrinfo(parts.hostname or "", parts.port or 443, type=socket.SOCK_STREAM)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        address = AddressPolicy(allows_loopback=False).first_of(host, found)
     except (OSError, ValueError) as error:
         raise RecordingRefused(GATE, f"{url} was cloned, and its host cannot be found: {error}") from error
-    if not all(ipaddress.ip_address(row[4][0]).is_global for row in found):
-        raise RecordingRefused(GATE, f"{url} was cloned, and is not at a public address")
+    except AddressRefused as error:
+        raise RecordingRefused(GATE, f"{url} was cloned, and is not at a public address: {error.why}") from error
+    return f"{host}:{port}:{f'[{address}]' if ':' in str(address) else address}"
 
 
 def _fetched(git: _Git, clone: Clone, folder: Path) -> str:
@@ -169,7 +174,7 @@ def _fetched(git: _Git, clone: Clone, folder: Path) -> str:
         fresh = folder.with_suffix(".new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        _Git(fresh, git.rules).run("init", "--quiet", "--bare", ".")
+        _Git(fresh, git.rules, None).run("init", "--quiet", "--bare", ".")
         fresh.replace(folder)
     branch = clone.branch
     if branch is None:
@@ -192,6 +197,8 @@ class _Git:
 
     folder: Path
     rules: RepositoryRules
+    pinned: str | None
+    """The one address of the server; without it, a mirror of the user's own is asked."""
 
     def run(self, *words: str) -> str:
         """What it prints. A file that it writes ends at the largest size that is allowed."""
@@ -220,6 +227,9 @@ class _Git:
 
     def _environment(self) -> Mapping[str, str]:
         settings = [*_SETTINGS, *((f"url.{here}.insteadOf", there) for there, here in self.rules.instead_of.items())]
+        # Where a name leads is looked at once: a redirect, or another answer of the same name, would lead elsewhere.
+        where = [("http.curloptResolve", self.pinned)] if self.pinned is not None else []
+        settings += [*where, ("http.followRedirects", "initial" if self.pinned is None else "false")]
         kept = {name: value for name, value in os.environ.items() if name == "PATH" or name.lower().endswith("_proxy")}
         kept |= _ENVIRONMENT | {"GIT_CONFIG_COUNT": str(len(settings))}
         protocols = "http:https:file" if self.rules.instead_of else "http:https"
