@@ -111,6 +111,7 @@ def test_the_shelf_is_no_source_of_itself_and_what_was_taken_down_stays_away(tmp
         ("Apache License\n   Version 2.0, January 2004", "Apache-2.0"),
         ("GNU AFFERO GENERAL PUBLIC LICENSE\nVersion 3", "AGPL-3.0"),
         ("All rights reserved", None),
+        ("All rights reserved. " + "Not for you. " * 300 + "Parts of it are of others: " + MIT, None),
     ],
 )
 def test_licence_files_are_known_by_their_words(text: str, name: str | None, tmp_path: Path) -> None:
