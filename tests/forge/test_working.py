@@ -11,6 +11,7 @@ from termarena.core.errors import NotFound, RecordingRefused
 from termarena.forge.intake import Unreadable, items_in
 from termarena.forge.ledger import Ledger, Outcome
 from termarena.forge.making import Making, MakingConfig
+from termarena.forge.sharding import Where
 from termarena.forge.working import Order, work
 from termarena.sandbox.drivers import open_driver
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from termarena.forge.casts import Loaded
     from termarena.forge.transcript import Transcript
 
 STRICT = MakingConfig(least_fidelity=0.99)
@@ -158,6 +160,25 @@ async def test_what_is_no_recording_is_refused_at_the_first_gate_and_counted(tmp
         assert ledger.last_run() is not None
         assert (ledger.last_run() or ())[:2] == (1, 1)
         assert ledger.evidence(outcome.evidence)["gate"] == "read"
+
+
+@pytest.mark.usefixtures("made")
+async def test_a_recording_that_its_reader_breaks_at_is_refused_and_stops_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.cast", "b.cast"):
+        (tmp_path / name).write_bytes(b"$ ls\n")
+
+    def broken(loaded: Loaded) -> Transcript:
+        if loaded.path.endswith("a.cast"):
+            raise RecursionError("too deep")
+        return COUNTING
+
+    monkeypatch.setattr("termarena.forge.intake.read_loaded", broken)
+    items = items_in([tmp_path / "a.cast", tmp_path / "b.cast"], Where(jobs=1))
+    first, second = [outcome for outcome, _ in await run(tmp_path, *items)]
+    assert (first.gate, first.reason) == ("read", "it could not be read: RecursionError: too deep")
+    assert second.state == "admitted"
 
 
 @pytest.mark.usefixtures("made")
