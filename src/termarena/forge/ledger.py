@@ -304,7 +304,8 @@ def _now() -> str:
 
 
 def _begins(recording: str, name: str) -> bool:
-    return len(name) >= SHORTEST_NAME and recording.removeprefix("sha256:").startswith(name)
+    start = name.removeprefix("sha256:")
+    return len(start) >= SHORTEST_NAME and recording.removeprefix("sha256:").startswith(start)
 
 
 @cache
