@@ -85,6 +85,23 @@ def test_a_second_time_only_what_is_new_is_asked_for(server: Asciinema, tmp_path
     assert "/a/101.txt" not in server.paths()
 
 
+def test_new_pages_that_were_not_read_are_read_the_next_time(server: Asciinema, tmp_path: Path) -> None:
+    retrieve(server, tmp_path)
+    new = tuple(Cast(str(number)) for number in range(201, 209))
+    server.casts |= {one.id: one for one in new}
+    server.lists["recent"] = (*new, *CASTS)
+    first_page = ServerPlan(server.url, feeds=("recent",), most_pages=1)
+    assert [retrieve(server, tmp_path, plan).fetched for plan in (first_page, None, None)] == [3, 5, 0]
+
+
+def test_with_a_limit_no_more_of_a_list_is_read_than_that_takes(server: Asciinema, tmp_path: Path) -> None:
+    few = ServerPlan(server.url, feeds=("recent",), most_recordings=2)
+    assert [retrieve(server, tmp_path, few).fetched for _ in range(5)] == [2, 2, 2, 2, 0]
+    server.requests.clear()
+    retrieve(server, tmp_path / "other", few)
+    assert [path for path in server.paths() if "explore" in path] == ["/explore/recordings/recent"]
+
+
 def test_a_licence_allows_the_original_and_robots_still_count(server: Asciinema, tmp_path: Path) -> None:
     cast = b'{"version": 2, "width": 80, "height": 24}\n[0.1, "o", "hi"]\n'
     server.lists["recent"] = (Cast("1", original=cast), Cast("2", version=1, original=b"{}"))

@@ -104,6 +104,19 @@ def test_the_shelf_is_no_source_of_itself_and_what_was_taken_down_stays_away(tmp
     assert list(Shelf(tmp_path / "forge" / "recordings" / "local").names()) == []
 
 
+def test_a_licence_that_is_said_later_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.cast").write_bytes(CAST)
+    assert retrieve(tmp_path / "a.cast", tmp_path).fetched == 1
+    assert retrieve(tmp_path / "a.cast", tmp_path, "CC-BY-4.0").fetched == 1
+    for licence in ("CC-BY-4.0", None):
+        assert retrieve(tmp_path / "a.cast", tmp_path, licence).known == 1
+    shelf = Shelf(tmp_path / "forge" / "recordings" / "local")
+    (name,) = shelf.names()
+    origin = shelf.get(name)
+    assert origin is not None
+    assert origin.licence == "CC-BY-4.0"
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

@@ -31,8 +31,8 @@ def retrieve_from_here(
 ) -> Retrieved:
     """Copy the recordings in a file or folder below `recordings`; of a checkout, with its address, commit and licence.
 
-    `licence` counts before what a checkout says. What is no recording is told and stops no other one. Raises
-    `NotFound`, `OSError`.
+    `licence` counts before what a checkout says, also for what is on the shelf already. What is no recording is told
+    and stops no other one. Raises `NotFound`, `OSError`.
     """
     checkout = checkout_of(path)
     shelf = Shelf(recordings / place_name(checkout.name if checkout else OWN))
@@ -61,7 +61,8 @@ def _take(
         shelf.remove(name)
         done.count("blocked")
         return
-    if shelf.get(name) is not None:
+    before = shelf.get(name)
+    if before is not None and licence in (None, before.licence):
         done.count("known")
         return
     stored = f"recording.{_SUFFIXES[recording.version]}"
