@@ -125,6 +125,22 @@ def test_git_asks_the_address_that_was_looked_at_and_no_other(
     assert len(asked) == 1
 
 
+def test_a_server_that_never_answers_leaves_no_process_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(repositories, "FETCH_TIMEOUT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        root = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": root})
+        with pytest.raises(RecordingRefused, match="git ls-remote took more than 1 s"):
+            fetch_repository(Clone(URL, "/app/tool"), MARCH, rules, tmp_path / "cache")
+        silent.settimeout(10)
+        asked, _ = silent.accept()
+        with asked:
+            asked.settimeout(10)
+            while asked.recv(4096):  # until whoever asked is gone
+                pass
+
+
 @pytest.mark.parametrize(
     ("address", "pinned"),
     [

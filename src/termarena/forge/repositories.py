@@ -32,6 +32,7 @@ __all__ = ["Clone", "Repository", "RepositoryRules", "clone_of", "fetch_reposito
 GATE: Final = "reproduce"
 FETCH_TIMEOUT_S: Final = 300
 LARGEST_MANIFEST: Final = 256 << 10
+_KILLED: Final = (-9, 124, 137)
 _BRANCH: Final = re.compile(r"[\w][\w./-]*")
 _ENVIRONMENT: Final = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -202,7 +203,8 @@ class _Git:
 
     def run(self, *words: str) -> str:
         """What it prints. A file that it writes ends at the largest size that is allowed."""
-        limit = f'ulimit -f {2 * self.rules.most_bytes // 512}; exec git "$@"'
+        # `timeout` ends the whole group: what git has started, too.
+        limit = f'ulimit -f {2 * self.rules.most_bytes // 512}; exec timeout --signal=KILL {FETCH_TIMEOUT_S} git "$@"'
         try:
             done = subprocess.run(  # noqa: S603 - no word of it can be an option or shell text
                 ["sh", "-c", limit, "git", *words],  # noqa: S607 - whichever the user has
@@ -210,11 +212,13 @@ class _Git:
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=FETCH_TIMEOUT_S,
+                timeout=FETCH_TIMEOUT_S + 10,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s") from error
+        if done.returncode in _KILLED:
+            raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s")
         if done.returncode != 0:
             said = " ".join(done.stderr.decode("utf-8", "replace").split())[-200:]
             raise RecordingRefused(GATE, f"git {words[0]} failed: {said or f'status {done.returncode}'}")
