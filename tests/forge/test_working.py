@@ -163,6 +163,15 @@ async def test_what_is_no_recording_is_refused_at_the_first_gate_and_counted(tmp
 
 
 @pytest.mark.usefixtures("made")
+async def test_what_is_at_an_address_that_was_taken_down_is_not_made_whatever_its_bytes(tmp_path: Path) -> None:
+    address = "https://casts.example/a/1"
+    with Ledger(tmp_path / "forge") as ledger:
+        ledger.block("sha256:00", address)
+    ((outcome, _),) = await run(tmp_path, COUNTING.model_copy(update={"source": address}))
+    assert (outcome.state, outcome.gate) == ("refused", "takedown")
+
+
+@pytest.mark.usefixtures("made")
 async def test_a_recording_that_its_reader_breaks_at_is_refused_and_stops_no_other_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
