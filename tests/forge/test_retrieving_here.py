@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tomllib
 from typing import TYPE_CHECKING
@@ -102,6 +103,18 @@ def test_the_shelf_is_no_source_of_itself_and_what_was_taken_down_stays_away(tmp
         ledger.block(read(folder / "a.cast").digest, "a.cast")
     assert retrieve(folder, tmp_path).blocked == 1
     assert list(Shelf(tmp_path / "forge" / "recordings" / "local").names()) == []
+
+
+@pytest.mark.needs("git")
+def test_a_name_that_is_no_text_is_taken_all_the_same(checkout: Path, tmp_path: Path) -> None:
+    for folder in (checkout / "demos", tmp_path / "plain"):
+        folder.mkdir(exist_ok=True)
+        (folder / os.fsdecode(b"odd\xff.cast")).write_bytes(CAST.replace(b"Sort", b"\\ud800"))
+        assert retrieve(folder, tmp_path).fetched > 0
+    shelves = [Shelf(tmp_path / "forge" / "recordings" / name) for name in ("github.com-bob-project", "local")]
+    found = {origin.address for shelf in shelves for name in shelf.names() if (origin := shelf.get(name))}
+    assert "odd?.cast" in found
+    assert any(address.endswith("/demos/odd%FF.cast") for address in found)
 
 
 def test_a_licence_that_is_said_later_counts(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -169,6 +170,19 @@ async def test_what_is_at_an_address_that_was_taken_down_is_not_made_whatever_it
         ledger.block("sha256:00", address)
     ((outcome, _),) = await run(tmp_path, COUNTING.model_copy(update={"source": address}))
     assert (outcome.state, outcome.gate) == ("refused", "takedown")
+
+
+@pytest.mark.usefixtures("made")
+async def test_halves_of_characters_in_headers_and_names_stop_no_order(tmp_path: Path) -> None:
+    """A header may hold a lone surrogate, a file's name bytes that are no UTF-8; the ledger takes neither."""
+    told = b'"title": "\\ud800", "command": "ls \\udfff", "env": {"SHELL": "\\ud800"}'
+    head = b'{"version": 2, "width": 80, "height": 24, ' + told + b"}"
+    odd, empty = (tmp_path / os.fsdecode(name) for name in (b"odd\xff.cast", b"emptyodd\xff.cast"))
+    odd.write_bytes(head + b'\n[0.1, "o", "\\ud800 x\\r\\n"]\n')
+    empty.write_bytes(b"")
+    first, second = [outcome for outcome, _ in await run(tmp_path, *items_in([odd, empty]))]
+    assert (first.state, first.source) == ("refused", f"{tmp_path}/odd?.cast")
+    assert (second.gate, second.source) == ("read", f"{tmp_path}/emptyodd?.cast")
 
 
 @pytest.mark.usefixtures("made")

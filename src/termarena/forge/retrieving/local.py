@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingError
@@ -56,7 +57,7 @@ def _take(
     loaded = load_file(file)
     recording, digest = parse_loaded(loaded), loaded.digest
     name = f"{place_name(file.stem)}-{digest.partition(':')[2][:12]}"
-    address = checkout.address_of(file) if checkout else file.name
+    address = checkout.address_of(file) if checkout else PurePath(loaded.path).name
     if blocked.is_blocked(digest) or ("://" in address and blocked.is_blocked_source(address)):
         shelf.remove(name)
         done.count("blocked")
