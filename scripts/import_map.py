@@ -22,7 +22,7 @@ SOURCES: Final = sorted(path for path in PACKAGE.rglob("*.py") if "samples" not 
 # As in the page's table: what stands above may be imported by what stands below.
 ORDER: Final = (
     "core", "tasks", "sandbox", "models", "broker", "agents", "grading", "runs", "stats", "reports", "analysis",
-    "proof", "forge", "battles", "arena", "cli",
+    "shell", "proof", "forge", "battles", "arena", "cli",
 )  # fmt: skip
 BEGIN, END = "<!-- import map: scripts/import_map.py -->\n", "<!-- end of import map -->\n"
 # Process 1 of a sandbox imports this folder as a package of its own, without termarena around it.

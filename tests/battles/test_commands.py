@@ -71,7 +71,9 @@ def test_a_battle_of_three_processes(tmp_path: Path, home: Path) -> None:
 def test_a_battle_without_a_referee(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["battle", "--green", "http://127.0.0.1:9", "--white", "http://127.0.0.1:9"]
     assert main([*words, "--json"]) == 1
-    assert json.loads(capsys.readouterr().err)["error"]["kind"] == "AgentGone"
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["kind"] == "AgentGone"
+    assert error["hint"].endswith("termarena green")  # `green check` is for white agents
     assert main(["battle", "--green", "http://169.254.169.254", "--white", "http://127.0.0.1:9"]) == 2
     assert "refused" in capsys.readouterr().err
     assert main(["green", "check", "127.0.0.1:9019"]) == 2

@@ -267,7 +267,9 @@ def _command(folder: Path, name: str, script: str) -> None:
 def test_compose_is_either_of_its_two_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     _command(tmp_path, "docker", 'echo "unknown command" >&2; exit 1')
-    assert check_compose(Machine(root=tmp_path)).status == "missing"
+    missing = check_compose(Machine(root=tmp_path))
+    assert missing.status == "missing"
+    assert "with the docker driver" in (missing.advice or "")
     _command(tmp_path, "docker-compose", "echo 1.29.2")
     assert check_compose(Machine(root=tmp_path)).found == "docker-compose 1.29.2"
     _command(tmp_path, "docker", "echo 2.27.0")

@@ -33,6 +33,7 @@ __all__ = ["Asked", "ask_backend", "ask_for_battle"]
 RESUBSCRIBES: Final = 5
 CANCEL_S: Final = 20.0
 BACKEND_POLL_S: Final = 0.5
+NO_GREEN: Final = "look at the referee itself; to start one here: termarena green"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ async def ask_for_battle(
         try:
             client = ClientFactory(ClientConfig(httpx_client=http)).create(await fetch_card(http, asked.green_url))
         except BROKEN as error:
-            raise unreachable(asked.green_url, f"its card cannot be had: {error}", error) from error
+            raise unreachable(asked.green_url, f"its card cannot be had: {error}", error, hint=NO_GREEN) from error
         try:
             await _follow(client, asked, gathering, say)
         except asyncio.CancelledError:
@@ -76,7 +77,8 @@ async def ask_for_battle(
         raise BattleRefused(f"the green agent refuses: {words}")
     result = next((table for table in reply.tables if "score" in table), None)
     if result is None:
-        raise AgentUnreachable(asked.green_url, f"the battle ended without a result ({reply.state}): {words[:500]}")
+        problem = f"the battle ended without a result ({reply.state}): {words[:500]}"
+        raise AgentUnreachable(asked.green_url, problem, hint=NO_GREEN)
     return result
 
 
@@ -88,11 +90,11 @@ async def _follow(client: Client, asked: Asked, gathering: Gathering, say: Calla
             await _listen(events, gathering, say)
         except BROKEN as error:
             if gathering.task_id is None or not left:
-                raise AgentUnreachable(asked.green_url, f"the battle broke off: {error}") from error
+                raise AgentUnreachable(asked.green_url, f"the battle broke off: {error}", hint=NO_GREEN) from error
         if gathering.has_ended:
             return
         if gathering.task_id is None:
-            raise AgentUnreachable(asked.green_url, "it began no task")
+            raise AgentUnreachable(asked.green_url, "it began no task", hint=NO_GREEN)
         await asyncio.sleep(0.2)
         events = client.subscribe(SubscribeToTaskRequest(id=gathering.task_id))
 
@@ -124,7 +126,7 @@ async def ask_backend(backend: Backend, asked: Asked, say: Callable[[str], None]
     for url in (asked.green_url, asked.white_url):
         agent = find_agent(agents, url)
         if agent is None:
-            raise NotFound(f"the backend knows no agent at {url}", hint=f"serve it with --backend {backend.url}")
+            raise NotFound(f"the backend knows no agent at {url}", hint=f"serve it with --backend {backend.shown}")
         ids.append(str(agent["agent_id"]))
     opponent: dict[str, Json] = {"name": OPPONENT, "agent_id": ids[1]}
     order: dict[str, Json] = {"green_agent_id": ids[0], "opponents": [opponent], "config": dict(asked.config)}

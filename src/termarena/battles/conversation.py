@@ -202,12 +202,14 @@ async def fetch_card(http: httpx.AsyncClient, url: str) -> AgentCard:
     return card
 
 
-def unreachable(url: str, problem: str, cause: BaseException) -> AgentUnreachable:
-    """What to raise for what was raised: `AgentGone` where there was no connection at all."""
+def unreachable(url: str, problem: str, cause: BaseException, *, hint: str | None = None) -> AgentUnreachable:
+    """What to raise for what was raised: `AgentGone` where there was no connection at all. `hint`: else a white's."""
     below: BaseException | None = cause
     while below is not None and not isinstance(below, httpx.ConnectError | httpx.ConnectTimeout):
         below = below.__cause__
-    return AgentUnreachable(url, problem) if below is None else AgentGone(url, f"nobody is there: {_words(below)}")
+    if below is None:
+        return AgentUnreachable(url, problem, hint=hint)
+    return AgentGone(url, f"nobody is there: {_words(below)}", hint=hint)
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:

@@ -67,7 +67,7 @@ def _facts(folder: AttemptFolder, result: TrialResult) -> Iterator[tuple[str, st
 
 def _verdict_lines(verdict: Verdict) -> Iterator[str]:
     states = {"passed": "ok"}
-    told = f"graded in {verdict.graded_in}" + (", tests timed out" if verdict.timed_out else "")
+    told = f"{verdict.graded_in} grading" + (", tests timed out" if verdict.timed_out else "")
     yield f"{'verdict':<{_LABEL_WIDTH}}{told}" + (", TAMPERED" if verdict.is_tampered else "")
     for test in verdict.tests:
         message = f": {test.message}" if test.message else ""

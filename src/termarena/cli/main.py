@@ -53,7 +53,7 @@ COMMANDS = {
     "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
     "pack": LazyCommand("termarena.cli.pack", "Pack a run into one file to hand in."),
     "verify": LazyCommand("termarena.cli.verify", "Check a packed run and recompute its score."),
-    "serve": LazyCommand("termarena.cli.serve", "Serve leaderboards, runs and trials as web pages."),
+    "serve": LazyCommand("termarena.cli.serve", "Serve leaderboards, runs and battles as web pages."),
     "submit": LazyCommand("termarena.cli.submit", "Send a run to an arena."),
     "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
     "agents": LazyCommand("termarena.cli.agents", "List agents, and install those that live in the sandbox."),

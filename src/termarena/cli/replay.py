@@ -35,7 +35,7 @@ def replay(
     """Play what happened on a trial's terminal, in yours. Space pauses, . steps, + and - change the speed, q leaves.
 
     \b
-    termarena replay last-run/fix-the-build
+    termarena replay 2026-11-15/fix-the-build
     termarena replay runs/2026-11-15T10-00-00Z-oracle fix-the-build --speed 4 --idle-limit 1
     termarena replay session.cast
 

@@ -14,7 +14,6 @@ from termarena.cli.choosing import (
     DifficultyOption,
     ExcludeOption,
     LanguageOption,
-    SampleOption,
     SeedOption,
     StrictOption,
     TagOption,
@@ -100,7 +99,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     difficulties: DifficultyOption = None,
     tags: TagOption = None,
     languages: LanguageOption = None,
-    sample: SampleOption = None,
+    sample: run_options.SampleOption = None,
     seed: SeedOption = 0,
     first: run_options.FirstOption = None,
     strict: StrictOption = None,
@@ -119,11 +118,12 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     termarena run --path TASKS --record-fetches      # keep what builds and tests download: docs/fetches.md
     termarena run --path TASKS --replay-fetches      # and do without a network from then on
 
-    A task with a recipe for a plain file system runs on the embedded sandbox, any other in a container. A folder that
-    does not load does not stop the others: it is told, and its trials are unscored.
+    A task with a recipe for a plain file system runs on the embedded sandbox, any other in a container, or embedded
+    where no engine answers. A folder that does not load does not stop the others: it is told, and its trials are
+    unscored.
 
-    Ctrl-C stops cleanly, twice at once; `termarena resume` goes on. Exits 0 for a completed run whatever the score, 1
-    when nothing could be scored or the run's folder takes no more, 130 when interrupted.
+    Ctrl-C stops cleanly, a second one at once; `termarena resume` goes on. Exits 0 for a completed run whatever the
+    score, 1 when nothing could be scored or the run's folder takes no more, 130 when interrupted.
     """
     given = locals()  # the parameters: what is not read below goes by its name into the options or the selection
     from termarena.cli.starting import options_of

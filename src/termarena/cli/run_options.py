@@ -33,6 +33,7 @@ __all__ = [
     "RetryOption",
     "RunBudgetTokensOption",
     "RunBudgetUsdOption",
+    "SampleOption",
     "TemperatureOption",
     "TimeoutMultiplierOption",
     "ToolsOption",
@@ -140,4 +141,13 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would ru
 # `-n` is how many at once here, as in other harnesses; elsewhere it is `--first`.
 FirstOption = Annotated[
     int | None, typer.Option("--first", min=1, metavar="N", help="The first N by id, after all else.")
+]
+SampleOption = Annotated[
+    int | None,
+    typer.Option(
+        "--sample",
+        min=1,
+        metavar="[N]",
+        help="N at random, the same for the same --seed; without N: --dataset samples.",
+    ),
 ]

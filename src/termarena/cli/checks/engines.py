@@ -18,7 +18,8 @@ __all__ = ["check_compose", "check_engine"]
 
 ADVICE = (
     "install Docker or Podman and start it (`sudo systemctl start docker`, or `systemctl --user start podman.socket`); "
-    "its user must be allowed to open the socket (`sudo usermod -aG docker $USER`)"
+    "its user must be allowed to open the socket (`sudo usermod -aG docker $USER`); where the embedded sandbox works, "
+    "few tasks need one"
 )
 ANSWER_LIMIT_BYTES = 1 << 20
 
@@ -137,6 +138,7 @@ def check_compose(machine: Machine) -> Check:
         found = ", ".join(f"{name} {version}" for name, version in there.items())
         return Check("compose", "ok", found, details=there)
     advice = (
-        "install the Compose plugin (docker-compose-v2 or docker-compose-plugin): tasks of several services need it"
+        "install the Compose plugin (docker-compose-v2 or docker-compose-plugin): with the docker driver, tasks of "
+        "several services need it"
     )
     return Check("compose", "missing", "neither docker compose nor docker-compose", advice)

@@ -58,7 +58,7 @@ def check_extras(machine: Machine) -> Check:
             "extras",
             "limited",
             f"{found}; not: {names}",
-            f"pip install 'termarena[{names}]'; in a clone: make setup",
+            f"pip install 'termarena[{names}]'; in a clone: pip install '.[{names}]'",
             details,
         )
     return Check("extras", "ok", found, details=details)
