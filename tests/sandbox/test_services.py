@@ -105,6 +105,12 @@ async def test_a_recording_is_refused_before_anything_is_built_or_started(compos
                     pytest.fail("it was started")
 
 
+async def test_a_hostname_that_the_kernel_does_not_take_is_cut(composer: Composer, tmp_path: Path) -> None:
+    root = composed(tmp_path / "task", f"services: {{main: {{image: BASE, hostname: {'x' * 70}}}}}")
+    async with composer.driver() as driver, driver.start(SandboxSpec(root=root)) as box:
+        assert await out(box, "hostname") == "x" * 63
+
+
 async def test_waiting_for_the_health_of_one_that_has_no_check(composer: Composer, tmp_path: Path) -> None:
     text = "services: {main: {image: BASE, depends_on: {a: {condition: service_healthy}}}, "
     text += "a: {image: BASE, command: sleep 600}}"

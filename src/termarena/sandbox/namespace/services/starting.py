@@ -169,7 +169,7 @@ class _Bringing:
             update={
                 "env": {**order.environment, **self.spec.env},
                 "workdir": self.spec.workdir or order.workdir,
-                "hostname": service.hostname or self.spec.hostname,
+                "hostname": order.hostname if service.hostname else self.spec.hostname,
                 "user": own_user(self.spec, order.user),
             }
         )
