@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -25,7 +26,7 @@ from battles.whites import SOLVES
 from support.arena_server import PATIENCE_S, served, until
 from support.battle_ground import Held, asked, battle_config, battling_server, ended, registered, white_served
 from support.made_runs import made_run
-from termarena.arena import battling, contenders
+from termarena.arena import battling, broadcasting, contenders
 from termarena.arena.broadcasting import QUEUE, Broadcasts
 from termarena.arena.contenders import Card, Registration
 from termarena.arena.database import Database
@@ -33,7 +34,7 @@ from termarena.arena.hall import Hall
 from termarena.arena.keys import Holder, add_key
 from termarena.arena.schema import Contender
 from termarena.arena.sending import Sender, hand_in
-from termarena.arena.tailing import Tail
+from termarena.arena.tailing import Happening, Tail
 from termarena.core.errors import Refused
 from termarena.core.run_folder import RunFolder
 from termarena.core.scrub import Scrubber
@@ -407,19 +408,45 @@ async def test_a_viewer_that_does_not_keep_up_is_let_go(tmp_path: Path) -> None:
         assert broadcasts.viewers() == 0
 
 
+async def test_whoever_comes_late_is_told_the_last_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path / "runs" / "battle")
+    attempt = folder.attempt("one", 1)
+    attempt.path.mkdir(parents=True)
+    with closing(Journal(folder.journal, JournalTail())) as journal:
+        journal.append("trial_started", {"task_id": "one", "attempt": 1, "retry": 0})
+    monkeypatch.setattr(broadcasting, "MOST_AT_ONCE_BYTES", 1 << 20)
+    lines = (json.dumps([n / 10, "o", f"{n:4} {'x ' * 1_000}"]) for n in range(4_000))
+    attempt.cast().write_text("\n".join([json.dumps({"version": 2}), *lines, ""]))
+    with served(tmp_path / "runs") as server:
+        battle = _queued(server.held.database)
+        hall = Hall(server.held.config, server.held.database, hurry=lambda: None)
+        monkeypatch.setattr(hall, "folder_of", lambda _slug: folder)  # as if it were fought here
+        tracemalloc.start()
+        try:
+            async with Broadcasts(server.held.database, hall).viewer(battle) as events:
+                async for sent in events:
+                    if sent.event == "terminal" and '"3999 ' in sent.data:
+                        break
+            peak_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert '"3999 ' in sent.data
+    assert peak_bytes < attempt.cast().stat().st_size
+
+
 def test_a_secret_in_pieces_is_not_shown_live(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
     attempt = folder.attempt("one", 1)
     attempt.path.mkdir(parents=True)
     tail = Tail(folder, Scrubber({"OUR_KEY": "hunter2-hunter2"}))
-    assert tail.read() == []
+    assert list(tail.read()) == []
     with closing(Journal(folder.journal, JournalTail())) as journal:
         journal.append("trial_started", {"task_id": "one", "attempt": 1, "retry": 0})
         pieces = ["$ echo h", "unter", "2-hunter2", "\r\nsk-", "a" * 30, "\r\n", "done"]
         lines = [json.dumps({"version": 2, "width": 100, "height": 30})]
         lines += [json.dumps([float(n), "o", piece]) for n, piece in enumerate(pieces)]
-        shown = []
+        shown: list[Happening] = []
         for line in lines:
             with attempt.cast().open("a") as file:
                 file.write(line + "\n")

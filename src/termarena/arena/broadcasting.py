@@ -18,10 +18,11 @@ from termarena.arena.tailing import Tail
 from termarena.core.errors import Refused, TermArenaError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from termarena.arena.database import Database
     from termarena.arena.hall import Hall
+    from termarena.arena.tailing import Happening
 
 __all__ = ["Broadcasts", "Sent"]
 
@@ -30,9 +31,11 @@ TICK_S: Final = 0.1
 ROWS_TICK_S: Final = 0.4
 """How often the database is asked."""
 QUEUE: Final = 256
-"""Messages that wait for one viewer."""
+"""Messages that wait for one viewer when more come, beyond those that came at once."""
 HISTORY_BYTES: Final = 2 << 20
 """What a viewer who comes later is told of before: the last so many bytes."""
+MOST_AT_ONCE_BYTES: Final = 4 * HISTORY_BYTES
+"""Of what happened between two looks."""
 MOST_VIEWERS: Final = 1_000
 
 
@@ -104,21 +107,22 @@ class _Broadcast:
         self._history: deque[Sent] = deque()
         self._history_bytes = 0
         self._is_over = False
-        self.queues: set[asyncio.Queue[Sent | None]] = set()
+        self.queues: dict[asyncio.Queue[Sent | None], int] = {}
+        """Of the viewers, each with the most that was put in at once: nobody can have read that meanwhile."""
         self._task = asyncio.create_task(self._go_on())
 
     def join(self) -> asyncio.Queue[Sent | None]:
-        queue: asyncio.Queue[Sent | None] = asyncio.Queue(QUEUE + len(self._history))
+        queue: asyncio.Queue[Sent | None] = asyncio.Queue()
         for sent in self._history:
             queue.put_nowait(sent)
         if self._is_over:
             queue.put_nowait(None)
-        self.queues.add(queue)
+        self.queues[queue] = len(self._history)
         return queue
 
     def leave(self, queue: asyncio.Queue[Sent | None]) -> bool:
         """Whether nobody is left."""
-        self.queues.discard(queue)
+        self.queues.pop(queue, None)
         return not self.queues
 
     async def close(self) -> None:
@@ -128,12 +132,11 @@ class _Broadcast:
     async def _go_on(self) -> None:
         while not self._is_over:
             with contextlib.suppress(SQLAlchemyError, TermArenaError, OSError):  # it is asked again
-                for sent in await asyncio.to_thread(self._collect):
-                    self._send(sent)
+                self._send(await asyncio.to_thread(self._collect))
             if not self._is_over:
                 await asyncio.sleep(TICK_S)
         for queue in self.queues:
-            _put(queue, None)
+            queue.put_nowait(None)
 
     def _collect(self) -> list[Sent]:
         """What is new, in a thread: terminals first, so that nothing comes after the end."""
@@ -147,39 +150,47 @@ class _Broadcast:
         is_first = self._seq == 0  # what was told before anyone watched comes before what happens now
         told = [_made(row.kind, {"at": row.at, **row.content}) for row in rows]
         self._seq = rows[-1].seq if rows else self._seq
-        happened = [_made(one.kind, one.content) for one in self._happenings()]
+        happened = _latest(_made(one.kind, one.content) for one in self._happenings())
         found = [*told, *happened] if is_first else [*happened, *told]
         if has_ended and not rows:  # everything that was told before the end is told
             self._is_over = True
             found.append(_made("end", {}))
         return found
 
-    def _happenings(self) -> list[Any]:
+    def _happenings(self) -> Iterable[Happening]:
         folder = self._hall.folder_of(self._slug)
         if self._tail is None and folder is not None:
             self._tail = Tail(folder)
-        return self._tail.read() if self._tail is not None else []
+        return self._tail.read() if self._tail is not None else ()
 
-    def _send(self, sent: Sent) -> None:
-        self._history.append(sent)
-        self._history_bytes += len(sent.data)
-        while self._history_bytes > HISTORY_BYTES:
-            self._history_bytes -= len(self._history.popleft().data)
-        for queue in tuple(self.queues):
-            if not _put(queue, sent):
-                self.queues.discard(queue)
+    def _send(self, found: list[Sent]) -> None:
+        """To all who keep up; for others what waits is thrown away, and the stream ends: browsers come back."""
+        for sent in found:
+            self._history.append(sent)
+            self._history_bytes += len(sent.data)
+            while self._history_bytes > HISTORY_BYTES:
+                self._history_bytes -= len(self._history.popleft().data)
+        for queue, most in tuple(self.queues.items()):
+            if found and queue.qsize() > QUEUE + most:
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait(None)
+                del self.queues[queue]
+                continue
+            for sent in found:
+                queue.put_nowait(sent)
+            self.queues[queue] = max(most, len(found))
 
 
-def _put(queue: asyncio.Queue[Sent | None], sent: Sent | None) -> bool:
-    """False where the viewer does not keep up: what waits is thrown away, and the stream ends; browsers come back."""
-    try:
-        queue.put_nowait(sent)
-    except asyncio.QueueFull:
-        while not queue.empty():
-            queue.get_nowait()
-        queue.put_nowait(None)
-        return False
-    return True
+def _latest(happened: Iterable[Sent]) -> list[Sent]:
+    """The last of it: whoever comes to a battle that has gone on for long would read all of its recordings at once."""
+    kept, kept_bytes = deque[Sent](), 0
+    for sent in happened:
+        kept.append(sent)
+        kept_bytes += len(sent.data)
+        while kept_bytes > MOST_AT_ONCE_BYTES:
+            kept_bytes -= len(kept.popleft().data)
+    return list(kept)
 
 
 def _made(event: str, content: Mapping[str, Any]) -> Sent:

@@ -48,24 +48,24 @@ class Tail:
         self._seq = 0
         self._trials: dict[str, _Trial] = {}
 
-    def read(self) -> list[Happening]:
-        """What happened since the last call, in order of each trial. A folder that is not there yet has nothing."""
-        found: list[Happening] = []
+    def read(self) -> Iterator[Happening]:
+        """What happened since the last call, in order of each trial; read as it is asked for, since it may be much. A
+        folder that is not there yet has nothing."""
         is_late = self._seq == 0  # what ended before anyone looked is told, not shown
         for name, fields, is_end in self._journal():
             if is_end:
                 trial = self._trials.pop(name, None)
                 if trial is not None and not is_late:
-                    found += [*trial.read(), *trial.rest()]
+                    yield from trial.read()
+                    yield from trial.rest()
                 told = {key: fields.get(key) for key in ("outcome", "failure_mode", "reward")}
-                found.append(Happening("trial", {"trial": name, "state": "ended", **told}))
+                yield Happening("trial", {"trial": name, "state": "ended", **told})
             else:
                 folder = self._folder.attempt(fields["task_id"], fields["attempt"], retry=fields.get("retry", 0))
                 self._trials[name] = _Trial(name, folder, self._scrubber)
-                found.append(Happening("trial", {"trial": name, "state": "began"}))
+                yield Happening("trial", {"trial": name, "state": "began"})
         for trial in self._trials.values():
-            found += trial.read()
-        return found
+            yield from trial.read()
 
     def _journal(self) -> Iterator[tuple[str, dict[str, Any], bool]]:
         """Beginnings and ends of trials that are new."""
