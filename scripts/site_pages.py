@@ -88,10 +88,10 @@ def _command_page(name: str) -> str:
 
 
 def _helps(command: Command, path: str) -> Iterator[tuple[str, str]]:
-    """The help of a command and of everything below it, as a terminal of 100 columns shows it."""
+    """The help of a command and of everything below it, in 82 columns, for which a page has room."""
     from typer._click import Context  # noqa: PLC0415 - as above
 
-    context = Context(command, info_name=path, terminal_width=100, max_content_width=100)
+    context = Context(command, info_name=path, terminal_width=82, max_content_width=82)
     yield path, context.get_help()
     for name, below in sorted(getattr(command, "commands", {}).items()):
         yield from _helps(below, f"{path} {name}")

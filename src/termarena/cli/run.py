@@ -122,8 +122,8 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     where no engine answers. A folder that does not load does not stop the others: it is told, and its trials are
     unscored.
 
-    Ctrl-C stops cleanly, twice at once; `termarena resume` goes on. Exits 0 for a completed run whatever the score, 1
-    when nothing could be scored or the run's folder takes no more, 130 when interrupted.
+    Ctrl-C stops cleanly, a second one at once; `termarena resume` goes on. Exits 0 for a completed run whatever the
+    score, 1 when nothing could be scored or the run's folder takes no more, 130 when interrupted.
     """
     given = locals()  # the parameters: what is not read below goes by its name into the options or the selection
     from termarena.cli.starting import options_of
