@@ -16,9 +16,10 @@ from starlette.routing import Route
 
 from battles.greens import green_at
 from battles.whites import White
-from support.arena_server import PATIENCE_S
-from support.battle_ground import battling_server, ended
+from support.arena_server import PATIENCE_S, served
+from support.battle_ground import battle_config, battling_server, ended
 from support.tasks import make_task
+from termarena.arena.keys import add_key
 from termarena.battles.asking import Asked, ask_backend
 from termarena.battles.backend import Backend, BattleOver
 from termarena.battles.cards import GREEN_CARD, WHITE_CARD
@@ -135,3 +136,47 @@ async def test_only_whoever_was_given_the_address_may_report(runs: Path, home: P
                 await stranger.register({"alias": "x", "agent_url": "http://127.0.0.1:1"})
             with pytest.raises(BattleOver):
                 await stranger.tell("none", "hello")
+
+
+async def test_the_agent_that_is_measured_reports_no_result_and_sees_no_other_battle(runs: Path, home: Path) -> None:
+    told: dict[str, asyncio.Future[str]] = {
+        name: asyncio.get_running_loop().create_future() for name in ("white", "green")
+    }
+
+    def listener(name: str) -> White:
+        def say(turn: int, text: str) -> str:
+            if not told[name].done():
+                told[name].set_result(json.loads(text)["backend_url"])
+            return f"answer {turn}"
+
+        return White(say)
+
+    with served(runs, battles=battle_config(runs, home), is_private=True) as server:
+        key = add_key(server.held.database, "lab", ["submit"])
+        known = Backend(f"{server.url}/agentbeats/by/{key}")
+        async with (
+            serve(listener("green"), GREEN_CARD, Place()) as green,
+            serve(listener("white"), WHITE_CARD, Place()) as white,
+        ):
+            green_id = await known.register({"alias": "green", "agent_url": green.url, "is_green": True})
+            white_id = await known.register({"alias": "white", "agent_url": white.url})
+            order: dict[str, Any] = {"green_agent_id": green_id, "opponents": [{"name": "w", "agent_id": white_id}]}
+            battle = await known.start(order)
+            words = {name: Backend(await asyncio.wait_for(url, PATIENCE_S)) for name, url in told.items()}
+            await words["white"].tell(battle, "I am at work")
+            result: dict[str, Any] = {"message": "I won", "winner": "w", "detail": {"score": 1}, "table": ""}
+            with pytest.raises(FetchError, match="403"):
+                await words["white"].report(battle, **result)
+            with pytest.raises(FetchError, match="401") as refused:
+                await words["white"].set_ready(green_id)
+            assert "/agentbeats/by/…/agents" in refused.value.message  # what opens a battle is not told
+            for one in words.values():
+                assert (await one.battle(battle))["battle_id"] == battle
+                with pytest.raises(FetchError, match="401"):
+                    await one.agents()
+            with pytest.raises(FetchError, match="401"):
+                await Backend(f"{server.url}/agentbeats/by/tb_guess").battle(battle)
+            await words["green"].report(battle, **result | {"message": "it is solved"})
+            server.client.headers["Authorization"] = f"Bearer {key}"
+            found = await asyncio.to_thread(ended, server, battle)
+    assert (found["state"], found["message"]) == ("finished", "it is solved")

@@ -24,6 +24,7 @@ from websockets.typing import Origin
 from battles.whites import SOLVES
 from support.arena_server import PATIENCE_S, served, until
 from support.battle_ground import Held, asked, battle_config, battling_server, ended, registered, white_served
+from support.made_runs import made_run
 from termarena.arena import battling, contenders
 from termarena.arena.broadcasting import QUEUE, Broadcasts
 from termarena.arena.contenders import Card, Registration
@@ -31,9 +32,12 @@ from termarena.arena.database import Database
 from termarena.arena.hall import Hall
 from termarena.arena.keys import Holder, add_key
 from termarena.arena.schema import Contender
+from termarena.arena.sending import Sender, hand_in
 from termarena.arena.tailing import Tail
+from termarena.core.errors import Refused
 from termarena.core.run_folder import RunFolder
 from termarena.core.scrub import Scrubber
+from termarena.runs.bundle import pack_run
 from termarena.runs.journal import Journal
 from termarena.runs.journal import Tail as JournalTail
 
@@ -116,6 +120,17 @@ def test_a_battle_is_watched_over_a_websocket(runs: Path, home: Path) -> None:
             _check_heard(_heard(((one["event"], one["data"]) for one in messages), held))
 
 
+def test_a_viewer_who_hangs_up_is_gone_even_where_nothing_happens(tmp_path: Path) -> None:
+    with served(tmp_path / "runs") as server:
+        battle = _queued(server.held.database)
+        address = f"{server.url.replace('http', 'ws')}/api/battles/{battle}/ws"
+        with websockets.sync.client.connect(address, open_timeout=PATIENCE_S) as socket:
+            assert json.loads(socket.recv())["data"]["state"] == "queued"
+            socket.send("whatever a viewer says is not listened to")
+            assert server.held.broadcasts.viewers() == 1
+        until(lambda: server.held.broadcasts.viewers() == 0)
+
+
 def test_another_referee_is_asked_over_a2a(runs: Path, home: Path) -> None:
     """A green agent that is registered: our own, served by another process's hands."""
     from battles.greens import green_at  # noqa: PLC0415 - only here
@@ -191,6 +206,27 @@ def test_an_agent_that_goes_is_seen_to_go(runs: Path, home: Path) -> None:
         assert server.json("/contenders") == []
 
 
+def test_agents_that_do_not_answer_hold_up_no_other_look(
+    runs: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = threading.Event()
+
+    async def fetch(url: str, policy: AddressPolicy) -> Card:
+        del url, policy
+        waiting.set()
+        await asyncio.sleep(3600)
+        raise AssertionError("nobody waits so long")
+
+    monkeypatch.setattr(contenders, "fetch", fetch)
+    with closing(Database(f"sqlite:///{runs.parent / 'arena.db'}")) as database:
+        database.migrate()
+        battle = _queued(database)
+        with battling_server(runs, home, at_once=0, lease_s=0.2) as server:
+            assert waiting.wait(PATIENCE_S)
+            assert battling.claim(database, "gone", lease_s=-1, has_referee=True) is not None
+            assert ended(server, battle)["message"] == battling.ABANDONED
+
+
 # Fights battles until it is killed.
 KILLED = """
 import sys, time
@@ -203,6 +239,7 @@ with battling_server(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], lease_s=
 """
 
 
+@pytest.mark.soak
 def test_a_server_that_is_killed_leaves_a_battle_that_can_be_retried(runs: Path, home: Path, tmp_path: Path) -> None:
     url, held = f"sqlite:///{tmp_path / 'arena.db'}", Held()
     with white_served(lambda turn, _: held(turn)) as white, closing(Database(url)) as database:
@@ -245,6 +282,20 @@ def _queued(database: Database, white: str = "http://127.0.0.1:1") -> str:
     return battling.create(database, battling.Wish(slug, None, {}, "lab")).id
 
 
+def test_nobody_sends_a_run_in_the_place_of_a_battles(runs: Path, tmp_path: Path) -> None:
+    with served(runs) as server:
+        battle = _queued(server.held.database)
+        key = add_key(server.held.database, "lab", ["submit"])
+        for name in (f"battle_{battle}", f"battle_{battle}-2"):
+            view = made_run(tmp_path / name, {"one": "1"})
+            with closing(Sender(view.folder, server.url, key)) as sender, pytest.raises(Refused, match="a battle"):
+                sender.send()
+            pack_run(view.folder, tmp_path / "b.tar.gz")
+            with pytest.raises(Refused, match="a battle"):
+                hand_in(tmp_path / "b.tar.gz", server.url, key)
+        assert [path.name for path in runs.glob("battle_*")] == []
+
+
 def test_two_servers_never_have_one_battle(db_url: str) -> None:
     with closing(Database(db_url)) as one, closing(Database(db_url)) as other:
         one.migrate()
@@ -277,6 +328,47 @@ def test_whoever_lost_its_lease_cannot_write_a_result(db_url: str) -> None:
         with database.reading() as session:
             found = battling.find_battle(session, battle)
         assert (found.state, found.result) == ("finished", {"score": 2})
+
+
+def test_whatever_a_referee_reports_pages_are_there(tmp_path: Path) -> None:
+    numbers = {"score": 1, "max_score": 2}
+    with served(tmp_path / "runs") as server:
+        for result, shown in (
+            ({"max_score": 3}, "-"),
+            ({"score": float("inf"), "max_score": 1, "unscored": 0}, "-"),
+            ({"score": [1], "max_score": {}, "unscored": "many"}, "-"),
+            ({**numbers, "rows": [5, {"task_id": 1}, {"task_id": "x", "duration_sec": "long"}]}, "1 of 2"),
+            ({**numbers, "rows": {"a": 1}}, "1 of 2"),
+            ({**numbers, "rows": ["x" * battling.LARGEST_RESULT]}, "1 of 2"),
+        ):
+            battle = _queued(server.held.database)
+            claimed = battling.claim(server.held.database, "x", lease_s=60, has_referee=True)
+            assert claimed is not None
+            assert battling.end(server.held.database, claimed, "x", "finished", message="", result=result)
+            assert f">{shown}<" in server.page(f"/battles/{battle}")
+            assert server.page("/battles").count(f">{shown}<")
+        assert len(server.client.get("/api/battles").content) < battling.LARGEST_RESULT
+
+
+def test_a_battle_that_another_server_put_into_the_queue_is_not_put_there_again(db_url: str) -> None:
+    with closing(Database(db_url)) as one, closing(Database(db_url)) as other, ThreadPoolExecutor(2) as pool:
+        one.migrate()
+        together = threading.Barrier(2)
+
+        def again(database: Database, battle: str) -> bool:
+            together.wait(PATIENCE_S)
+            try:
+                battling.retry(database, battle, "lab")
+            except Refused:
+                return False
+            return True
+
+        for battle in [_queued(one) for _ in range(5)]:
+            claimed = battling.claim(one, "x", lease_s=60, has_referee=True)
+            assert claimed is not None
+            assert battling.end(one, claimed, "x", "failed", message="")
+            assert sorted(pool.map(again, (one, other), (battle, battle))) == [False, True]
+            assert battling.claim(one, "x", lease_s=60, has_referee=True) is not None
 
 
 @pytest.mark.needs("postgresql")

@@ -14,6 +14,7 @@ import pytest
 from running import termarena
 from support.arena_server import served, until
 from support.made_runs import made_run
+from termarena.arena import guarding
 from termarena.arena.config import Rate
 from termarena.arena.guarding import Buckets
 from termarena.core.hosts import is_loopback
@@ -44,6 +45,19 @@ def test_a_page_of_another_site_may_not_write(tmp_path: Path) -> None:
         assert answer.status_code == 403
         ours = server.client.put("/api/runs/a/archive", headers={"Origin": server.url})
         assert ours.status_code == 401
+
+
+def test_words_are_bounded_before_anyone_asks_who_sends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "LARGEST_WORDS_BYTES", 1000)
+    body = b'{"white": "' + b"x" * 2000 + b'"}'
+    with served(tmp_path / "runs") as server:
+        json_type, form_type = "application/json", "application/x-www-form-urlencoded"
+        for path, kind in (("/api/battles", json_type), ("/battles", form_type), ("/agentbeats/agents", json_type)):
+            headers = {"Content-Type": kind}
+            assert server.client.post(path, content=body, headers=headers).status_code == 413
+            pieces = (body[at : at + 100] for at in range(0, len(body), 100))  # their length is not told
+            assert server.client.post(path, content=pieces, headers=headers).status_code in (400, 413)
+        assert server.client.put("/api/runs/a/archive", content=body).status_code == 401
 
 
 def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ CARD = "/.well-known/agent-card.json"
         "http://[fec0::1]/",
         "http://[2002:a9fe:a9fe::]/",
         "http://[2002:a00:1::1]/",
+        "http://[64:ff9b::169.254.169.254]/",
+        "http://[64:ff9b::a00:1]/",
         "http://[64:ff9b::a9fe:a9fe]/",
         "http://100.64.0.1/",
         "http://0.0.0.0/",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import httpx2
@@ -20,8 +21,10 @@ from battles.whites import FINAL, White, white_at
 from termarena.battles.doors import Doors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, MutableMapping
     from pathlib import Path
+
+    from termarena.battles.session import Session
 
 pytestmark = [pytest.mark.needs("user-namespaces"), pytest.mark.timeout(300)]
 
@@ -161,3 +164,26 @@ async def test_a_white_may_use_both_doors(tmp_path: Path, home: Path) -> None:
     async with green_at(tmp_path, home) as green, white_at(White(works)) as url:
         result = await green.battle(url)
     assert (result["score"], result["rows"][0]["n_commands"]) == (1, 2)
+
+
+async def test_behind_a_server_that_adds_a_beginning_old_clients_find_their_way() -> None:
+    doors, said = Doors(), asyncio.Queue[bytes]()
+    doors.routes("https://green.example/behind")
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        said.put_nowait(message.get("body", b""))
+
+    async def receive() -> MutableMapping[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError("it never hangs up")
+
+    with doors.open(cast("Session", object())) as offered:
+        address = cast("dict[str, str]", offered["mcp_sse"])["url"]
+        scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+        scope["path_params"] = {"token": address.rpartition("/")[2]}
+        stream = asyncio.create_task(doors.handle_sse(scope, receive, send))
+        body = b""
+        while b"messages" not in body:
+            body += await said.get()
+    await stream
+    assert f"data: {address.removeprefix('https://green.example')}/messages?".encode() in body

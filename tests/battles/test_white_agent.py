@@ -179,6 +179,14 @@ async def test_what_the_agent_says_it_used_is_kept(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "kept"), [("resource_limit", "resource_limit"), ("solved", "submitted"), ([], "submitted")], ids=str
+)
+async def test_why_the_agent_ends_is_kept_where_it_says_so(bench: Bench, said: object, kept: str) -> None:
+    result = await fight(bench, White(lambda _turn, _text: {**FINAL, "end": said}))
+    assert (result.outcome, result.agent_end) == ("unsolved", kept)
+
+
+@pytest.mark.parametrize(
     "manner", ["hangs-up", "error", "breaks-off", "deep", "floods", "endless-line", "garbage", "nonsense"]
 )
 async def test_whatever_is_at_the_other_end_the_trial_has_an_outcome(bench: Bench, manner: str) -> None:

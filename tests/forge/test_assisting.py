@@ -15,6 +15,7 @@ from termarena.forge.ledger import Ledger, Outcome, key_of
 from termarena.forge.making import MakingConfig
 from termarena.forge.model_rules import ModelRules
 from termarena.forge.prompts import Repair, Score, ask_for_repair, ask_for_score, read_answer
+from termarena.forge.trials import Proof, prove
 from termarena.forge.wording import wording_problem
 from termarena.forge.working import Order, work
 from termarena.models import ModelLimits, RunModels
@@ -82,7 +83,14 @@ async def run(
 
 @pytest.mark.needs("user-namespaces")
 @pytest.mark.slow
-async def test_a_repair_and_a_wording_are_taken_after_every_gate_and_marked(tmp_path: Path) -> None:
+async def test_a_repair_and_a_wording_are_taken_after_every_gate_and_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def once_more(*given: Any, **named: Any) -> Proof:  # noqa: ANN401 - passed on
+        trials = (await prove(*given, **named)).trials
+        return Proof(trials=tuple(one.model_copy(update={"variant": f"{one.variant} anew"}) for one in trials))
+
+    monkeypatch.setattr("termarena.forge.assisting.prove", once_more)
     repair = {"changes": [{"number": 3, "command": "echo hello > notes.txt"}], "why": "the editor is not needed"}
     wording = "Make `/app/desk/notes.txt`, in `/app`, a text file with exactly this:\n\n```\nhello\n```\n"
     name = script(
@@ -100,6 +108,8 @@ async def test_a_repair_and_a_wording_are_taken_after_every_gate_and_marked(tmp_
     assert "echo hello > notes.txt" in (task / "solution" / "solve.sh").read_text()
     lineage = json.loads((task / "lineage.json").read_text())
     assert (lineage["proposed_by"], [one["kind"] for one in lineage["proposals"]]) == (name, ["repair", "wording"])
+    assert lineage["trials"] == found["trials"]
+    assert all(one["variant"].endswith(" anew") for one in lineage["trials"])
     assert cost_usd == pytest.approx(0.03)
 
 

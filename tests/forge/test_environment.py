@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.sessions import command, session
 from termarena.forge.draft import synthesize
 from termarena.forge.installs import installed_by
@@ -14,6 +16,8 @@ from termarena.tasks import load_task
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+DAY = "2026-03-01T10:00:00Z"
 
 
 def test_what_is_installed_is_part_of_the_image_and_not_of_the_solution(tmp_path: Path) -> None:
@@ -61,6 +65,20 @@ def test_npm_is_told_the_day_and_what_has_no_date_is_said(tmp_path: Path) -> Non
     recipe = (tmp_path / "task" / "environment" / "Dockerfile").read_text()
     assert "RUN npm install --prefix /app --before=2021-06-01 chalk" in recipe
     assert "# The newest version, which may not be the recording's: rich\n" in recipe
+
+
+@pytest.mark.parametrize("folder", ["/opt/x; touch y", "/opt/$(touch y)", "/opt/x\u2028RUN touch y", "/srv/a b"])
+def test_a_folder_and_a_day_of_a_recording_are_no_text_of_a_dockerfile(tmp_path: Path, folder: str) -> None:
+    facts = Facts(recorded_at=";touch y;\u2028RUN touch y")
+    first = command("npm install left-pad", cwd=folder)
+    draft = synthesize(session("Install", first, "node a.js > b.txt", facts=facts))
+    assert (draft.workdir, draft.recorded_at) == ("/app", None)
+    write_environment(draft, tmp_path / "task")
+    recipe = (tmp_path / "task" / "environment" / "Dockerfile").read_text()
+    assert "npm install --prefix /app left-pad" in recipe
+    assert "touch" not in recipe
+    usual = synthesize(session("Install", command("ls > a", cwd="/opt/my-tool_2/x.y@1"), facts=Facts(recorded_at=DAY)))
+    assert (usual.workdir, usual.recorded_at) == ("/opt/my-tool_2/x.y@1", DAY)
 
 
 def test_programs_are_those_of_the_kept_steps() -> None:

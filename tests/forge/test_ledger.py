@@ -86,6 +86,8 @@ def test_nothing_is_written_about_what_was_taken_down(tmp_path: Path) -> None:
         assert [one.recording for one in kept.latest()] == ["sha256:bbbbbb"]
         assert kept.placed("sha256:aaaaaa") == []
         assert kept.is_blocked_source("https://casts.example/a/1")
+        assert kept.is_blocked_source("http://casts.example/a/1")
+        assert not kept.is_blocked_source("https://casts.example/a/11")
 
 
 def test_a_takedown_finds_what_was_replaced_and_what_was_left_unfinished(tmp_path: Path) -> None:

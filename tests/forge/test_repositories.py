@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import socket
 import subprocess
 import threading
 from functools import partial
@@ -13,6 +14,7 @@ import pytest
 
 from support.sessions import command, session
 from termarena.core.errors import RecordingRefused
+from termarena.forge import repositories
 from termarena.forge.bench import Bench
 from termarena.forge.making import Making, MakingConfig
 from termarena.forge.manifests import Needs, needs_of
@@ -83,6 +85,80 @@ def test_a_repository_comes_as_it_was_on_the_day(http_root: str, tmp_path: Path)
     again = fetch_repository(Clone(URL, "/app/tool"), "2023-01-01T00:00:00Z", rules, tmp_path / "cache")
     assert again.commit != found.commit
     assert again.licence == "LICENSE"
+
+
+def test_git_asks_the_address_that_was_looked_at_and_no_other(
+    http_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server out there redirects to a service of this machine, or its name has another address at a second look."""
+    monkeypatch.setenv("no_proxy", "*")
+    port = http_root.rstrip("/").rpartition(":")[2]
+    monkeypatch.setattr(repositories, "looked_up", lambda *_: f"git.invalid:{port}:127.0.0.1")
+    rules = RepositoryRules(fetch=True)
+    here = Clone(f"http://git.invalid:{port}/ada/tool.git", "/app/tool")
+    assert fetch_repository(here, MARCH, rules, tmp_path / "cache").branch == "trunk"
+    asked: list[str] = []
+
+    class Redirecting(_Quiet):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(302)
+            self.send_header("Location", f"{http_root.rstrip('/')}{self.path}")
+            self.end_headers()
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setattr(repositories, "looked_up", lambda *_: f"git.invalid:{server.server_port}:127.0.0.1")
+    try:
+        with pytest.raises(RecordingRefused, match="git ls-remote failed"):
+            fetch_repository(
+                Clone(f"http://git.invalid:{server.server_port}/ada/tool.git", "/app/tool"),
+                MARCH,
+                rules,
+                tmp_path / "other",
+            )
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert len(asked) == 1
+
+
+def test_a_server_that_never_answers_leaves_no_process_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(repositories, "FETCH_TIMEOUT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        root = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": root})
+        with pytest.raises(RecordingRefused, match="git ls-remote took more than 1 s"):
+            fetch_repository(Clone(URL, "/app/tool"), MARCH, rules, tmp_path / "cache")
+        silent.settimeout(10)
+        asked, _ = silent.accept()
+        with asked:
+            asked.settimeout(10)
+            while asked.recv(4096):  # until whoever asked is gone
+                pass
+
+
+@pytest.mark.parametrize(
+    ("address", "pinned"),
+    [
+        ("93.184.215.14", "git.example.org:443:93.184.215.14"),
+        ("2606:2800:21f::1", "git.example.org:443:[2606:2800:21f::1]"),
+        ("::ffff:10.0.0.1", None),
+        ("2002:a00:1::", None),
+        ("224.0.0.1", None),
+        ("169.254.169.254", None),
+    ],
+)
+def test_only_public_addresses_are_looked_up(monkeypatch: pytest.MonkeyPatch, address: str, pinned: str | None) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 443))])
+    if pinned is not None:
+        assert repositories.looked_up(URL, RepositoryRules()) == pinned
+        return
+    with pytest.raises(RecordingRefused, match="not at a public address"):
+        repositories.looked_up(URL, RepositoryRules())
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from termarena.forge.ledger import Ledger
 from termarena.forge.reading import read
 from termarena.forge.retrieving import Retrieved, ServerPlan, Shelf, retrieve_from_server
 from termarena.forge.retrieving.index import FILE, Index
+from termarena.forge.retrieving.pages import parse_listing, parse_recording_page
 from termarena.forge.retrieving.robots import parse_robots
 from termarena.forge.retrieving.visiting import Manners, open_visitor
 
@@ -84,6 +85,23 @@ def test_a_second_time_only_what_is_new_is_asked_for(server: Asciinema, tmp_path
     assert "/a/101.txt" not in server.paths()
 
 
+def test_new_pages_that_were_not_read_are_read_the_next_time(server: Asciinema, tmp_path: Path) -> None:
+    retrieve(server, tmp_path)
+    new = tuple(Cast(str(number)) for number in range(201, 209))
+    server.casts |= {one.id: one for one in new}
+    server.lists["recent"] = (*new, *CASTS)
+    first_page = ServerPlan(server.url, feeds=("recent",), most_pages=1)
+    assert [retrieve(server, tmp_path, plan).fetched for plan in (first_page, None, None)] == [3, 5, 0]
+
+
+def test_with_a_limit_no_more_of_a_list_is_read_than_that_takes(server: Asciinema, tmp_path: Path) -> None:
+    few = ServerPlan(server.url, feeds=("recent",), most_recordings=2)
+    assert [retrieve(server, tmp_path, few).fetched for _ in range(5)] == [2, 2, 2, 2, 0]
+    server.requests.clear()
+    retrieve(server, tmp_path / "other", few)
+    assert [path for path in server.paths() if "explore" in path] == ["/explore/recordings/recent"]
+
+
 def test_a_licence_allows_the_original_and_robots_still_count(server: Asciinema, tmp_path: Path) -> None:
     cast = b'{"version": 2, "width": 80, "height": 24}\n[0.1, "o", "hi"]\n'
     server.lists["recent"] = (Cast("1", original=cast), Cast("2", version=1, original=b"{}"))
@@ -121,13 +139,16 @@ def test_robots_that_refuse_are_obeyed_and_robots_that_cannot_be_had_refuse(serv
         ("/private/x", False),
         ("/exact", False),
         ("/exactly", True),
+        ("/x/y/tail", False),
+        ("/x/y/tails", True),
+        ("/x/tail", True),
     ],
 )
 def test_rules_have_wildcards_ends_and_the_longest_counts(path: str, allowed: bool) -> None:  # noqa: FBT001 - a table
     rules = (
         b"User-agent: other\nDisallow: /\n\nUser-agent: x\nuser-agent: *\nDisallow: /a/*.json # no\nCrawl-delay: 2.5\n"
     )
-    robots = parse_robots(rules + b"Disallow: /private\nAllow: /private/open\nDisallow: /exact$\n")
+    robots = parse_robots(rules + b"Disallow: /private\nAllow: /private/open\nDisallow: /exact$\nDisallow: /x/*/*l$\n")
     assert robots.allows(path) is allowed
     assert robots.delay_s == 2.5
 
@@ -135,6 +156,30 @@ def test_rules_have_wildcards_ends_and_the_longest_counts(path: str, allowed: bo
 def test_rules_for_our_own_name_come_before_those_for_everybody() -> None:
     robots = parse_robots(b"User-agent: *\nAllow: /\nUser-agent: TermArena\nDisallow: /a\n")
     assert not robots.allows("/a/1")
+
+
+@pytest.mark.timeout(20)
+def test_rules_that_cost_a_careless_reader_dearly_and_a_mark_of_the_byte_order() -> None:
+    robots = parse_robots(b"\xef\xbb\xbfUser-agent: *\nDisallow: /private\nDisallow: /a/" + b"*a" * 30 + b"*b\n")
+    assert robots.allows("/a/" + "a" * 64)
+    assert not robots.allows("/private")
+
+
+@pytest.mark.timeout(20)
+def test_pages_that_are_made_to_break_their_reader() -> None:
+    link = b'<link rel="alternate" type="application/x-asciicast" href="https://[x/a/1.cast">'
+    assert parse_recording_page(link + b'<section class="info"><h2>Sort').title == "Sort"
+    listing = parse_listing('<nav class="pagination"><a class="active">²</a></nav>'.encode(), "https://a/")
+    assert listing.page is None
+    deep = parse_listing(b'<div class="info"><a href="/a/1">' + b"<b>" * 200_000, "https://a/")
+    assert [one.id for one in deep.recordings] == ["1"]
+
+
+def test_a_recording_that_leads_to_a_private_network_stops_no_other_one(server: Asciinema, tmp_path: Path) -> None:
+    server.faults["/a/103"] = [Reply(302, headers={"Location": "http://10.0.0.1/"})]
+    done = retrieve(server, tmp_path)
+    assert (done.fetched, done.failed) == (7, 1)
+    assert "may not" in done.problems[0]
 
 
 def test_a_busy_server_is_asked_again_and_a_broken_one_stops_no_other_recording(
@@ -250,8 +295,11 @@ def test_a_redirect_is_followed_only_to_where_one_may_go() -> None:
         site.pages["/round"] = Reply(302, headers={"Location": "/round"})
         assert visitor.get(site.url + "/ok", limit_bytes=100).body == b"there"
         for name in ("meta", "private"):
-            with pytest.raises(AddressRefused):
+            with pytest.raises(FetchError, match="leads to where it may not"):
                 visitor.get(f"{site.url}/{name}", limit_bytes=100)
+        site.pages["/odd"] = Reply(302, headers={"Location": "//[::1"})
+        with pytest.raises(FetchError, match=r"no address|no whole answer"):
+            visitor.get(site.url + "/odd", limit_bytes=100)
         with pytest.raises(FetchError, match="only http and https"):
             visitor.get(site.url + "/file", limit_bytes=100)
         with pytest.raises(FetchError, match="redirects"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tomllib
 from typing import TYPE_CHECKING
@@ -104,6 +105,31 @@ def test_the_shelf_is_no_source_of_itself_and_what_was_taken_down_stays_away(tmp
     assert list(Shelf(tmp_path / "forge" / "recordings" / "local").names()) == []
 
 
+@pytest.mark.needs("git")
+def test_a_name_that_is_no_text_is_taken_all_the_same(checkout: Path, tmp_path: Path) -> None:
+    for folder in (checkout / "demos", tmp_path / "plain"):
+        folder.mkdir(exist_ok=True)
+        (folder / os.fsdecode(b"odd\xff.cast")).write_bytes(CAST.replace(b"Sort", b"\\ud800"))
+        assert retrieve(folder, tmp_path).fetched > 0
+    shelves = [Shelf(tmp_path / "forge" / "recordings" / name) for name in ("github.com-bob-project", "local")]
+    found = {origin.address for shelf in shelves for name in shelf.names() if (origin := shelf.get(name))}
+    assert "odd?.cast" in found
+    assert any(address.endswith("/demos/odd%FF.cast") for address in found)
+
+
+def test_a_licence_that_is_said_later_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.cast").write_bytes(CAST)
+    assert retrieve(tmp_path / "a.cast", tmp_path).fetched == 1
+    assert retrieve(tmp_path / "a.cast", tmp_path, "CC-BY-4.0").fetched == 1
+    for licence in ("CC-BY-4.0", None):
+        assert retrieve(tmp_path / "a.cast", tmp_path, licence).known == 1
+    shelf = Shelf(tmp_path / "forge" / "recordings" / "local")
+    (name,) = shelf.names()
+    origin = shelf.get(name)
+    assert origin is not None
+    assert origin.licence == "CC-BY-4.0"
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -111,6 +137,7 @@ def test_the_shelf_is_no_source_of_itself_and_what_was_taken_down_stays_away(tmp
         ("Apache License\n   Version 2.0, January 2004", "Apache-2.0"),
         ("GNU AFFERO GENERAL PUBLIC LICENSE\nVersion 3", "AGPL-3.0"),
         ("All rights reserved", None),
+        ("All rights reserved. " + "Not for you. " * 300 + "Parts of it are of others: " + MIT, None),
     ],
 )
 def test_licence_files_are_known_by_their_words(text: str, name: str | None, tmp_path: Path) -> None:

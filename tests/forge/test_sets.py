@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 
 from running import termarena
 from support.sessions import command, session
-from termarena.core.errors import NotFound, UsageError
+from termarena.core.errors import NotFound, TaskFormatError, UsageError
 from termarena.forge.counting import count_sets, programs_of
 from termarena.forge.exporting import ExportPlan, export
 from termarena.forge.forgetting import take_down
@@ -141,6 +142,105 @@ def test_a_takedown_reaches_shelf_tasks_sets_and_their_papers(ledger: Ledger, tm
     assert ledger.is_blocked(digest_of(b"other"))
     with pytest.raises(NotFound):
         take_down("https://casts.example/a/3", ledger, tmp_path / "recordings")
+
+
+def test_a_task_with_a_repository_that_nobody_may_pass_on_stays_behind(ledger: Ledger, tmp_path: Path) -> None:
+    for name, licence in (("bare", "none found"), ("free", "LICENSE")):
+        folder = admit(ledger, name, licence="MIT").folder
+        assert folder is not None
+        with open(f"{folder}/task.toml", "a") as file:  # noqa: PTH123 - its place is a text
+            row = f'url = "https://git.example/{name}", commit = "0", license_file = "{licence}"'
+            file.write(f"repositories = [{{ {row} }}]\n")
+    done = export(ExportPlan(tmp_path / "set"), ledger, {})
+    assert [one.task for one in done.tasks] == ["free"]
+    assert "https://git.example/bare, in which no licence file" in done.left_out[0].reason
+
+
+def test_what_nobody_measured_stays_behind_and_stops_no_other_task(ledger: Ledger, tmp_path: Path) -> None:
+    admit(ledger, "names")
+    unmeasured, gone = admit(ledger, "words"), admit(ledger, "lines")
+    ledger.write(unmeasured._replace(evidence=ledger.keep({"licence": None, "trials": []})))
+    ledger.drop_evidence(gone.evidence)
+    done = export(ExportPlan(tmp_path / "set"), ledger, {})
+    assert [one.task for one in done.tasks] == ["names"]
+    assert [one.reason.partition(",")[0] for one in done.left_out] == [
+        f"the evidence {gone.evidence[:12]} is not there as it was written",
+        "nobody measured what it holds of its recording",
+    ]
+
+
+def test_papers_of_a_set_that_name_a_folder_elsewhere_remove_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    admit(ledger, "names")
+    export(ExportPlan(tmp_path / "set"), ledger, {})
+    (tmp_path / "mine").mkdir()
+    papers = tmp_path / "set" / "lineage.json"
+    papers.write_text(papers.read_text().replace('"task": "names"', '"task": "../mine"'))
+    with pytest.raises(UsageError, match=r"names '\.\./mine' as a folder"):
+        export(ExportPlan(tmp_path / "set"), ledger, {})
+    assert (tmp_path / "mine").is_dir()
+
+
+@pytest.mark.parametrize("prefix", ["sha256:", ""])
+def test_a_takedown_by_its_digest_reaches_what_was_made_of_it(ledger: Ledger, tmp_path: Path, prefix: str) -> None:
+    outcome = admit(ledger, "names", source="https://casts.example/a/1")
+    shelf = Shelf(tmp_path / "recordings" / "casts.example")
+    origin = Origin(address=outcome.source, file="recording.txt", digest=outcome.recording)
+    shelf.put("1", origin, {"recording.txt": b"names"})
+    take_down(prefix + outcome.recording.removeprefix("sha256:"), ledger, tmp_path / "recordings")
+    assert ledger.latest() == []
+    assert not (ledger.folder / "tasks" / "names").exists()
+    assert list(shelf.names()) == []
+
+
+def test_a_takedown_that_was_interrupted_goes_on_by_the_same_name(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = admit(ledger, "names", source="https://casts.example/a/1")
+    export(ExportPlan(tmp_path / "set"), ledger, {})
+    shelf = Shelf(tmp_path / "recordings" / "casts.example")
+    origin = Origin(address=outcome.source, file="recording.txt", digest=outcome.recording)
+    shelf.put("1", origin, {"recording.txt": b"names"})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("termarena.forge.exporting.write_record", full)
+        with pytest.raises(OSError, match="No space"):
+            take_down("names", ledger, tmp_path / "recordings")
+    assert ledger.is_blocked(outcome.recording)
+    take_down("names", ledger, tmp_path / "recordings")
+    assert list(shelf.names()) == []
+    assert "names" not in (tmp_path / "set" / "lineage.json").read_text()
+
+
+def test_a_takedown_reaches_tasks_where_papers_or_other_tasks_of_a_set_are_broken(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    for name in ("names", "words", "lines"):
+        admit(ledger, name)
+    export(ExportPlan(tmp_path / "set"), ledger, {})
+    shutil.rmtree(tmp_path / "set" / "lines")
+    take_down("names", ledger, tmp_path / "recordings")
+    assert 'name = "forge/words"' in (tmp_path / "set" / "dataset.toml").read_text()
+    (tmp_path / "set" / "lineage.json").write_text("{")
+    with pytest.raises(TaskFormatError):
+        take_down("words", ledger, tmp_path / "recordings")
+    assert not (tmp_path / "set" / "words").exists()
+    assert [one.task_id for one in ledger.latest()] == ["lines"]
+
+
+def test_spans_in_tests_and_in_files_too_large_to_look_at_are_seen(tmp_path: Path) -> None:
+    shown = session("Show", command("cat a", "one 1\ntwo 2\nthree 3\n"))
+    (tmp_path / "test_state.py").write_text("    expected = 1\nx = (\n    'one 1\\n'\n    'two 2\\n')\n".lstrip())
+    (tmp_path / "lines.py").write_text("x = ['two 2', 'three 3']\n")
+    (tmp_path / "large").write_bytes(b"x" * ((1 << 20) + 1))
+    (tmp_path / "1.bundle").write_bytes(b"x" * ((1 << 20) + 1))
+    assert spans_of(shown, tmp_path) == {
+        "test_state.py": len("one 1two 2"),
+        "lines.py": len("two 2three 3"),
+        "large": (1 << 20) + 1,
+    }
 
 
 def test_spans_are_runs_of_whole_lines_of_one_command_or_its_output(tmp_path: Path) -> None:

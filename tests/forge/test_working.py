@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from termarena.core.errors import NotFound, RecordingRefused
 from termarena.forge.intake import Unreadable, items_in
 from termarena.forge.ledger import Ledger, Outcome
 from termarena.forge.making import Making, MakingConfig
+from termarena.forge.sharding import Where
 from termarena.forge.working import Order, work
 from termarena.sandbox.drivers import open_driver
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from termarena.forge.casts import Loaded
     from termarena.forge.transcript import Transcript
 
 STRICT = MakingConfig(least_fidelity=0.99)
@@ -158,6 +161,47 @@ async def test_what_is_no_recording_is_refused_at_the_first_gate_and_counted(tmp
         assert ledger.last_run() is not None
         assert (ledger.last_run() or ())[:2] == (1, 1)
         assert ledger.evidence(outcome.evidence)["gate"] == "read"
+
+
+@pytest.mark.usefixtures("made")
+async def test_what_is_at_an_address_that_was_taken_down_is_not_made_whatever_its_bytes(tmp_path: Path) -> None:
+    address = "https://casts.example/a/1"
+    with Ledger(tmp_path / "forge") as ledger:
+        ledger.block("sha256:00", address)
+    ((outcome, _),) = await run(tmp_path, COUNTING.model_copy(update={"source": address}))
+    assert (outcome.state, outcome.gate) == ("refused", "takedown")
+
+
+@pytest.mark.usefixtures("made")
+async def test_halves_of_characters_in_headers_and_names_stop_no_order(tmp_path: Path) -> None:
+    """A header may hold a lone surrogate, a file's name bytes that are no UTF-8; the ledger takes neither."""
+    told = b'"title": "\\ud800", "command": "ls \\udfff", "env": {"SHELL": "\\ud800"}'
+    head = b'{"version": 2, "width": 80, "height": 24, ' + told + b"}"
+    odd, empty = (tmp_path / os.fsdecode(name) for name in (b"odd\xff.cast", b"emptyodd\xff.cast"))
+    odd.write_bytes(head + b'\n[0.1, "o", "\\ud800 x\\r\\n"]\n')
+    empty.write_bytes(b"")
+    first, second = [outcome for outcome, _ in await run(tmp_path, *items_in([odd, empty]))]
+    assert (first.state, first.source) == ("refused", f"{tmp_path}/odd?.cast")
+    assert (second.gate, second.source) == ("read", f"{tmp_path}/emptyodd?.cast")
+
+
+@pytest.mark.usefixtures("made")
+async def test_a_recording_that_its_reader_breaks_at_is_refused_and_stops_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.cast", "b.cast"):
+        (tmp_path / name).write_bytes(b"$ ls\n")
+
+    def broken(loaded: Loaded) -> Transcript:
+        if loaded.path.endswith("a.cast"):
+            raise RecursionError("too deep")
+        return COUNTING
+
+    monkeypatch.setattr("termarena.forge.intake.read_loaded", broken)
+    items = items_in([tmp_path / "a.cast", tmp_path / "b.cast"], Where(jobs=1))
+    first, second = [outcome for outcome, _ in await run(tmp_path, *items)]
+    assert (first.gate, first.reason) == ("read", "it could not be read: RecursionError: too deep")
+    assert second.state == "admitted"
 
 
 @pytest.mark.usefixtures("made")

@@ -296,12 +296,36 @@ async def test_a_program_of_the_agent_has_no_hand_on_the_pipe(bench: Bench) -> N
 
 @pytest.mark.parametrize(
     ("told", "reason"),
-    [("true", "no_reward"), ("echo 1; echo 1", "bad_reward"), ("echo yes", "bad_reward"), ("kill -9 $$", "no_reward")],
+    [
+        ("true", "no_reward"),
+        ("echo 1; echo 1", "bad_reward"),
+        ("echo yes", "bad_reward"),
+        ("kill -9 $$", "no_reward"),
+        ("echo nan", "bad_reward"),
+        ("head -c 3000000 /dev/zero", "bad_reward"),
+    ],
 )
 async def test_what_is_no_reward_in_the_pipe_is_a_fault(bench: Bench, told: str, reason: str) -> None:
     verdict = await bench.sealed(bench.harbor(f"#!/bin/sh\n{{ {told}; }} >&3\n", ours=PIPED))
     assert verdict.fault is not None
     assert verdict.fault.reason == reason
+
+
+@pytest.mark.parametrize(("before", "after"), [("1.", ""), ("1", ""), ("0.9", ""), ("", "1")])
+async def test_what_others_write_beside_the_reward_makes_no_other_number_of_it(
+    bench: Bench, before: str, after: str
+) -> None:
+    script = f"#!/bin/sh\nprintf '{before}' >&3\necho 0 >&3\nprintf '{after}' >&3\n"
+    verdict = await bench.sealed(bench.harbor(script, ours=PIPED))
+    assert (verdict.reward, verdict.fault and verdict.fault.reason) == (None, "bad_reward")
+
+
+async def test_complaints_of_the_shell_that_starts_the_tests_are_no_reward(bench: Bench) -> None:
+    complaining = 'ln -sf bash /usr/bin/sh.new && mv -f /usr/bin/sh.new "$(readlink -f /bin)/sh"'
+    task = bench.harbor("#!/bin/sh\necho 1 >&3\n", ours=PIPED, more='[environment.env]\nLC_ALL = "xx_XX.nowhere"\n')
+    verdict = await bench.sealed(task, complaining)
+    assert (verdict.reward, verdict.fault) == (1.0, None)
+    assert "setlocale" in bench.output
 
 
 def test_how_tests_tell_their_reward_is_kept_when_a_task_is_written(bench: Bench) -> None:

@@ -121,6 +121,12 @@ def test_a_file_that_is_named_as_if_it_were_pytest_is_told(bench: Bench) -> None
         assert _found(bench, _change(f"/app/{name}", "added")) == {"test-framework-changed": "warning"}
 
 
+def test_a_file_in_pytests_place_that_is_too_large_to_be_read_weighs_as_the_worst(bench: Bench) -> None:
+    changes = FileChanges((_change("/app/pytest.py", "added", size=1 << 20),))
+    (found,) = inspect(changes, bench.harbor(PYTEST_TEST), Evidence(unread=frozenset({"/app/pytest.py"})))
+    assert (found.rule, found.severity) == ("test-framework-changed", "critical")
+
+
 @pytest.mark.parametrize(
     ("rule", "path"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.tasks import Made
+from termarena.proof import further
 from termarena.proof.conditions import PLACE, Condition
 from termarena.proof.evidence import Evidence
 from termarena.proof.further import (
@@ -23,6 +25,7 @@ from termarena.proof.further import (
     OTHER_USER,
     UNREACHED,
     further_conditions,
+    task_under,
     why_unreached,
 )
 from termarena.proof.shuffling import MARK
@@ -81,6 +84,31 @@ async def test_a_solution_that_is_bound_to_a_date_is_fragile(prover: Prover) -> 
     proof = await prover.prove(prover.task(bound, "bound"), attempts=5, mutants=0)
     assert proof.solvable is not None
     assert proof.solvable.failed_conditions == (LATER,)
+
+
+@pytest.mark.needs("user-namespaces", "gcc")
+async def test_a_library_that_breaks_the_programs_of_an_image_is_not_held_against_the_task(
+    prover: Prover, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "breaking.c"
+    source.write_text("#include <unistd.h>\n__attribute__((constructor)) static void end(void) { _exit(1); }\n")
+    words = ("gcc", "-shared", "-fPIC", str(source), "-o", str(tmp_path / "libfaketime.so.1"))
+    assert await (await asyncio.create_subprocess_exec(*words)).wait() == 0
+    monkeypatch.setattr(further, "FAKETIME", (str(tmp_path / "libfaketime.so.1"),))
+    proof = await prover.prove(prover.task(Made()), attempts=5, mutants=0)
+    assert proof.solvable is not None
+    assert proof.solvable.is_sound, proof.solvable
+    assert "no effect" in {one.condition: one.why for one in proof.solvable.untried}[LATER]
+
+
+@pytest.mark.needs("user-namespaces", "faketime", "gcc")
+async def test_the_date_changes_for_an_agent_who_is_not_root_too(prover: Prover) -> None:
+    task = prover.task(Made(setup="mkdir -p /app; chown 12345:12345 /app\n"))
+    stranger = task_under(task, Condition("own", "the task's own user", user="12345:12345"))
+    proof = await prover.prove(stranger, attempts=5, mutants=0)
+    assert proof.solvable is not None
+    assert proof.solvable.is_sound, proof.solvable
+    assert LATER in {one.condition for one in proof.evidence}
 
 
 def test_what_takes_root_is_not_tried_by_another_user(prover: Prover) -> None:

@@ -30,7 +30,8 @@ def test_only_neighbours_that_share_no_path_change_places() -> None:
 
 def test_commands_are_said_in_other_words() -> None:
     assert SCRIPT.replace("chmod 755", "chmod u=rwx,go=rx") in _scripts("other-words")
-    assert SCRIPT.replace("sort -r", "sort --reverse") in _scripts("other-words")
+    assert SCRIPT.replace("mkdir -p", "mkdir --parents") in _scripts("other-words")
+    assert not any("--reverse" in one for one in _scripts("other-words")), "BusyBox has no long flags of sort"
 
 
 def test_what_is_added_comes_after_the_first_line() -> None:
@@ -41,7 +42,7 @@ def test_what_is_added_comes_after_the_first_line() -> None:
 
 def test_every_variant_is_a_script() -> None:
     variants = variants_of(SCRIPT)
-    assert len(variants) >= 7
+    assert len(variants) >= 6
     for one in variants:
         assert subprocess.run(["/bin/bash", "-n"], input=one.script.encode(), check=False).returncode == 0, one.script
 

@@ -94,3 +94,10 @@ def test_what_is_no_recording_is_told(tmp_path: Path) -> None:
     (tmp_path / "b.cast").write_text("[]\n")
     with pytest.raises(ValueError, match="no recording"):
         cut_recording(tmp_path / "b.cast", tmp_path / "out")
+
+
+def test_events_without_any_text_fill_a_segment_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1000)
+    _, pieces = _cut(_cast(tmp_path / "a.cast", [[n / 10, "o", ""] for n in range(500)]), tmp_path / "out")
+    assert max(len(piece["events"]) for piece in pieces) < 100
+    assert sum(len(piece["events"]) for piece in pieces) == 500

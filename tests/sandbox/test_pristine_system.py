@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,3 +97,65 @@ async def test_a_folder_of_the_system_that_became_a_link_is_a_folder_again(
         assert await out(fork, "cat /etc/motd; test -d /evil && test ! -L /bin && echo folder") == "welcome\nfolder"
     snapshot.close()
     assert pristine.pristine_system
+
+
+STARTED = {
+    "etc/ld.so.cache": "of the start",
+    "etc/python3.99/sitecustomize.py": "of the start",
+    "etc/alternatives/awk": "of the start",
+    "etc/ssl/openssl.cnf": "of the start",
+}
+
+
+@pytest.fixture
+def with_settings(rootfs: Path, tmp_path: Path) -> SandboxSpec:
+    """A root whose /etc has files that decide what programs run, and that has no /usr."""
+    root = tmp_path / "root"
+    shutil.copytree(rootfs, root, symlinks=True)
+    for path, text in STARTED.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(f"{text}\n")
+    (root / "shared").mkdir()
+    (root / "shared" / "lib32.txt").write_text("of the start\n")
+    (root / "lib32").symlink_to("shared")
+    return SandboxSpec(root=Root(kind="folder", path=root), workdir="/")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "for path in %s; do echo bent >/$path; done",
+        "rm -rf /etc",
+        "rm -rf /etc; ln -s /nowhere /etc",
+        "rm -rf /etc; echo file >/etc",
+        "rm -rf /etc; ln -s /bin /etc",
+        "mkdir /elsewhere; rm -rf /etc; ln -s elsewhere /etc",
+        "rm -rf /etc/ssl /etc/alternatives; ln -s /nowhere /etc/ssl; echo file >/etc/alternatives",
+    ],
+)
+@pytest.mark.usefixtures("pristine")
+async def test_settings_that_decide_what_runs_are_those_of_the_start_whatever_stands_in_their_way(
+    driver: Driver, with_settings: SandboxSpec, made: str
+) -> None:
+    snapshot = await _left_by(driver, made.replace("%s", " ".join(STARTED)), with_settings)
+    async with driver.start(snapshot, spec=with_settings.model_copy(update={"pristine_system": True})) as fork:
+        for path, text in STARTED.items():
+            assert await out(fork, f"cat /{path}") == text
+    snapshot.close()
+
+
+@pytest.mark.usefixtures("pristine")
+async def test_what_the_start_had_not_is_not_there_either(driver: Driver, with_settings: SandboxSpec) -> None:
+    musl = f"/etc/ld-musl-{os.uname().machine}.path"
+    files = ("/usr/local/bin/cat", "/etc/perl/strict.pm", musl)
+    made = f"mkdir -p /usr/local/bin /etc/perl; for path in {' '.join(files)}; do echo bent >$path; done"
+    links = "echo bent >/shared/lib32.txt; ln -s /evil /lib64 || true"
+    folder = "rm -f /etc/ld.so.cache; mkdir -p /etc/ld.so.cache/deep /etc/ld.so.preload"
+    snapshot = await _left_by(driver, f"{made}; {links}; {folder}", with_settings)
+    async with driver.start(snapshot, spec=with_settings.model_copy(update={"pristine_system": True})) as fork:
+        assert (
+            await out(fork, f"for path in /usr/* /etc/perl/* {musl}; do test -e $path && echo $path; done; echo end")
+            == "end"
+        )
+        assert await out(fork, "cat /lib32/lib32.txt") == "of the start"
+    snapshot.close()

@@ -14,6 +14,7 @@ from termarena.sandbox import Mount, Network, SandboxSpec
 from termarena.sandbox.images import ImageShelf
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.namespace.services.box import LOG_BYTES, ServiceLog, ServicesSandbox
+from termarena.sandbox.spec import Fetches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +89,20 @@ services:
                 raise AssertionError("started")
     assert "Address already in use" in caught.value.log_tail
     assert composer.left_over() == []
+
+
+async def test_a_recording_is_refused_before_anything_is_built_or_started(composer: Composer, tmp_path: Path) -> None:
+    dockerfile = "FROM BASE\nRUN echo built > /here\n"
+    root = composed(tmp_path / "task", "services: {main: {build: .}}", Dockerfile=dockerfile)
+    for mode in ("record", "replay"):
+        fetches = Fetches.model_validate({"mode": mode, "folder": tmp_path / "fetches"})
+        spec = SandboxSpec(root=root, network=Network(mode="public"), fetches=fetches)
+        async with composer.driver() as driver:
+            with pytest.raises(CapabilityMissing, match="recorded fetches"):
+                await driver.prepare(spec)
+            with pytest.raises(CapabilityMissing, match="recorded fetches"):
+                async with driver.start(spec):
+                    pytest.fail("it was started")
 
 
 async def test_waiting_for_the_health_of_one_that_has_no_check(composer: Composer, tmp_path: Path) -> None:

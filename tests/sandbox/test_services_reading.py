@@ -14,6 +14,7 @@ from termarena.sandbox.images import ImageConfig
 from termarena.sandbox.namespace.services import read_services
 from termarena.sandbox.namespace.services.commands import check_ports, order_of
 from termarena.sandbox.namespace.services.ground import check_sources
+from termarena.sandbox.namespace.services.reading import health_of_image
 from termarena.sandbox.namespace.services.values import filled, parse_env_file
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def web(more: str, **values: str) -> Service:
         ("volumes: [/var/run/docker.sock:/s]", "services.web.volumes.0"),
         ("volumes: ['../up:/s']", "services.web.volumes.0"),
         ("volumes: [{type: cluster, source: a, target: /a}]", "services.web.volumes.0.type"),
+        ("volumes: [{type: [bind], source: a, target: /a}]", "services.web.volumes.0.type"),
         ("volumes: [{type: bind, source: ., target: /a, extra: 1}]", "services.web.volumes.0.extra"),
         ("deploy: {replicas: 2}", "services.web.deploy.replicas"),
         ("deploy: {resources: {reservations: {devices: []}}}", "services.web.deploy.resources.reservations.devices"),
@@ -253,6 +255,22 @@ def test_the_healthcheck_is_the_files_or_the_images() -> None:
     assert order_of(web("healthcheck: {test: [NONE]}"), config, is_main=False).health is None
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        ["CMD", "a"],
+        {"Test": 5},
+        {"Test": ["CMD", "a"], "Interval": "x"},
+        {"Test": ["CMD", "a"], "Timeout": 10**400},
+        {"Test": ["CMD", "a"], "Retries": [1]},
+    ],
+    ids=lambda told: str(told)[:60],
+)
+def test_a_healthcheck_of_an_image_that_is_none(told: Any) -> None:  # noqa: ANN401 - whatever an image says
+    with pytest.raises(TaskFormatError, match="Healthcheck"):
+        health_of_image(told, source="image")
+
+
 def test_two_services_on_one_port_are_refused_by_name() -> None:
     runs = "image: y, command: r"
     text = f"services: {{main: {{image: x, expose: [80]}}, a: {{{runs}, expose: [80]}}, b: {{{runs}}}}}"
@@ -270,6 +288,10 @@ def test_links_do_not_lead_out_of_the_tasks_folder(tmp_path: Path) -> None:
         check_sources(read("services: {main: {image: x, volumes: ['./out:/x']}}"), tmp_path)
     with pytest.raises(CapabilityMissing, match=r"build\.context"):
         check_sources(read("services: {main: {build: ./out}}"), tmp_path)
+    (tmp_path / "Dockerfile").symlink_to("/etc/passwd")
+    for build in (".", "{context: ., dockerfile: /etc/passwd}", "{context: ., dockerfile: ../x}"):
+        with pytest.raises(CapabilityMissing, match=r"build\.dockerfile"):
+            check_sources(read(f"services: {{main: {{build: {build}}}}}"), tmp_path)
 
 
 def test_a_kept_folder_is_told_by_all_that_is_in_it(tmp_path: Path) -> None:

@@ -15,13 +15,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from termarena.arena import battling, contenders
-from termarena.arena.agentbeats_battle import BATTLE_PREFIX, CONTRACT, opened
+from termarena.arena.agentbeats_battle import CONTRACT, opened
 from termarena.arena.allowing import holder_of_token
 from termarena.arena.battle_api import LONGEST_CONFIG, battles_of, register
 from termarena.arena.battle_views import BattleRow, ContenderRow, EventRow, Role, contender_of
 from termarena.arena.database import Database
 from termarena.arena.held import HeldNow
-from termarena.arena.ingest import plain
 from termarena.arena.keys import Holder
 from termarena.arena.schema import Battle, Contender
 from termarena.core.errors import NotFound, Refused
@@ -114,8 +113,20 @@ def _given(request: Request) -> str:
 
 
 def _may_see(request: Request, held: HeldNow) -> None:
-    if held.config.is_private and not _given(request).startswith(BATTLE_PREFIX):
+    """On a private server a battle's word shows that battle and those who fight in it, and nothing else."""
+    if held.config.is_private and not _is_shown(request, held.database):
         holder_of_token(request, held, _given(request), "read")
+
+
+def _is_shown(request: Request, database: Database) -> bool:
+    with database.reading() as session:
+        found = opened(session, _given(request))
+        if found is None:
+            return False
+        if "battle" in request.path_params:
+            return bool(request.path_params["battle"] == found.battle.slug)
+        parties = select(Contender.slug).where(Contender.id.in_((found.battle.white_id, found.battle.green_id)))
+        return request.path_params.get("agent") in session.scalars(parties).all()
 
 
 def _submitter(request: Request, held: HeldNow) -> Holder:
@@ -162,14 +173,22 @@ def set_ready(request: Request, held: HeldNow, agent: Slug, body: ReadyBody) -> 
     """A launcher says that its agent can begin; the word of a battle that it fights in is enough."""
     with held.database.writing() as session:
         row = contenders.find(session, agent)
-        battle = opened(session, _given(request))
-        if battle is None or row.id not in (battle.white_id, battle.green_id):
+        if row.id not in _party_ids(session, _given(request)):
             holder = holder_of_token(request, held, _given(request), "submit")
             if row.owner != holder.name and not holder.may("admin"):
                 raise Refused("another key registered this agent", status=403)
         about = json.loads(row.about) | {"ready": body.ready}
         row.about = json.dumps(about)
         return _agent(contender_of(row), about)
+
+
+def _party_ids(session: Session, word: str) -> tuple[int | None, ...]:
+    """Whose a word is: the green agent speaks for both, the other for itself."""
+    found = opened(session, word)
+    if found is None:
+        return ()
+    white, green = found.battle.white_id, found.battle.green_id
+    return (white, green) if found.role == "green" else (white,)
 
 
 @router.post("/battles", status_code=201)
@@ -214,25 +233,28 @@ async def tell(request: Request, held: HeldNow, battle: Slug, body: EventBody) -
 
 def _tell(database: Database, slug: str, word: str, body: EventBody) -> None:
     with database.reading() as session:
-        _check(session, slug, word)
+        _check(session, slug, word, is_result=body.is_result)
     battling.tell(database, slug, [body.content()])
     if not body.is_result:
         return
     with database.writing() as session:
-        row = _check(session, slug, word)
-        row.result = plain(json.dumps({**(body.detail or {}), "winner": body.winner, "message": body.message}))
+        row = _check(session, slug, word, is_result=True)
+        row.result = battling.kept({**(body.detail or {}), "winner": body.winner, "message": body.message})
 
 
-def _check(session: Session, slug: str, word: str) -> Battle:
-    """The battle, if it still takes reports and this word opens it. Raises NotFound, Refused."""
+def _check(session: Session, slug: str, word: str, *, is_result: bool) -> Battle:
+    """The battle, if it still takes reports and this word opens it; the result is the green agent's to tell. Raises
+    NotFound, Refused."""
     row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).first()
     if row is None:
         raise NotFound("no such battle is known here", hint="/api/battles lists those there are")
     if row.state != "running" or row.result is not None:
         raise Refused("the battle is over", status=400)
-    battle = opened(session, word)
-    if battle is None or battle.id != row.id:
+    found = opened(session, word)
+    if found is None or found.battle.id != row.id:
         raise Refused("this needs the address that the battle's agents were given", status=401)
+    if is_result and found.role != "green":
+        raise Refused("the green agent alone reports the result", status=403)
     return row
 
 

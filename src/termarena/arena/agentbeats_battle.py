@@ -7,11 +7,12 @@ import asyncio
 import hashlib
 import json
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
 
 from sqlalchemy import select
 
 from termarena.arena import battling
+from termarena.arena.battle_views import Role
 from termarena.arena.schema import Battle, Contender
 from termarena.core.errors import AgentUnreachable, BattleRefused
 
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from termarena.arena.config import BattleConfig
     from termarena.arena.database import Database
 
-__all__ = ["BATTLE_PREFIX", "CONTRACT", "fight_by_report", "opened"]
+__all__ = ["BATTLE_PREFIX", "CONTRACT", "Opened", "fight_by_report", "opened"]
 
 CONTRACT: Final = "agentbeats"
 BATTLE_PREFIX: Final = "tb_"
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 READY_S: Final = 120.0
 ANSWER_S: Final = 60.0
@@ -40,6 +42,9 @@ class _Party:
 
     def __init__(self, row: Contender, name: str) -> None:
         self.slug, self.url, self.alias, self.name = row.slug, row.url, row.name, name
+        self.role = cast("Role", row.role)
+        self.backend = ""
+        """How it reports: an address of its own."""
         self.about: Mapping[str, Any] = json.loads(row.about)
 
 
@@ -52,22 +57,27 @@ async def fight_by_report(
     """
     parties = await asyncio.to_thread(_parties, database, claimed)
     green, white = parties
-    backend = f"{url}/agentbeats/by/{await asyncio.to_thread(_new_word, database, claimed.slug)}"
-    await _reset(parties, database, config, backend)
+    words = await asyncio.to_thread(_new_words, database, claimed.slug)
+    for one in parties:
+        one.backend = f"{url}/agentbeats/by/{words[one.role]}"
+    await _reset(parties, database, config)
     for one in parties:
         info = {"type": "battle_info", "battle_id": claimed.slug, "agent_name": one.name}
-        await _say(one.url, {**info, "agent_id": one.slug, "backend_url": backend}, config)
+        await _say(one.url, {**info, "agent_id": one.slug, "backend_url": one.backend}, config)
         say(f"{one.alias} knows of the battle")
-    known = {"battle_id": claimed.slug, "backend_url": backend}
     start = {
         "type": "battle_start",
         "battle_id": claimed.slug,
-        "green_battle_context": {**known, "agent_name": green.alias, "task_config": green.about.get("task_config", "")},
-        "red_battle_contexts": {white.url: {**known, "agent_name": white.alias}},
+        "green_battle_context": {**_context(claimed, green), "task_config": green.about.get("task_config", "")},
+        "red_battle_contexts": {white.url: _context(claimed, white)},
         "opponent_infos": [{"name": white.alias, "agent_url": white.url}],
     }
     say(f"{green.alias} begins")
     return await _reported(claimed, database, config, (green, start))
+
+
+def _context(claimed: Claim, party: _Party) -> dict[str, Any]:
+    return {"battle_id": claimed.slug, "backend_url": party.backend, "agent_name": party.alias}
 
 
 def _parties(database: Database, claimed: Claim) -> tuple[_Party, _Party]:
@@ -77,7 +87,7 @@ def _parties(database: Database, claimed: Claim) -> tuple[_Party, _Party]:
         return _Party(green, "green_agent"), _Party(white, str(claimed.about.get("opponent", "white_agent")))
 
 
-async def _reset(parties: Sequence[_Party], database: Database, config: BattleConfig, backend: str) -> None:
+async def _reset(parties: Sequence[_Party], database: Database, config: BattleConfig) -> None:
     """Have every launcher start its agent afresh, and wait until that is ready. Agents without one are as they are."""
     import httpx  # noqa: PLC0415 - an extra
 
@@ -86,7 +96,7 @@ async def _reset(parties: Sequence[_Party], database: Database, config: BattleCo
     launched = [one for one in parties if one.about.get("launcher_url")]
     await asyncio.to_thread(_forget_ready, database, launched)
     for one in launched:
-        body = {"signal": "reset", "agent_id": one.slug, "backend_url": backend, "extra_args": {}}
+        body = {"signal": "reset", "agent_id": one.slug, "backend_url": one.backend, "extra_args": {}}
         address = f"{str(one.about['launcher_url']).rstrip('/')}/reset"
         try:
             async with asyncio.timeout(ANSWER_S), open_http(config.policy) as http:
@@ -155,22 +165,33 @@ def _result(database: Database, claimed: Claim) -> Mapping[str, Any] | None:
         return battling.find_battle(session, claimed.slug).result
 
 
-def _new_word(database: Database, slug: str) -> str:
-    """The word that opens this try of a battle to its agents; an earlier one opens nothing any more."""
-    word = BATTLE_PREFIX + secrets.token_urlsafe(24)
+def _new_words(database: Database, slug: str) -> dict[Role, str]:
+    """The words that open this try of a battle to its agents, one for each; earlier ones open nothing any more."""
+    words: dict[Role, str] = {role: BATTLE_PREFIX + secrets.token_urlsafe(24) for role in ROLES}
     with database.writing() as session:
         row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).one()
-        row.about = json.dumps(json.loads(row.about) | {"word": _hash(word)})
-    return word
+        hashes = {_hash(word): role for role, word in words.items()}
+        row.about = json.dumps(json.loads(row.about) | {"words": hashes})
+    return words
 
 
-def opened(session: Session, word: str) -> Battle | None:
+class Opened(NamedTuple):
+    """What a word opens, and whose it is."""
+
+    battle: Battle
+    role: Role
+
+
+def opened(session: Session, word: str) -> Opened | None:
     """The battle that a word opens, while it is fought."""
     if not word.startswith(BATTLE_PREFIX):
         return None
-    running = session.scalars(select(Battle).where(Battle.state == "running"))
     wanted = _hash(word)
-    return next((row for row in running if json.loads(row.about).get("word") == wanted), None)
+    for row in session.scalars(select(Battle).where(Battle.state == "running")):
+        role = json.loads(row.about).get("words", {}).get(wanted)
+        if role is not None:
+            return Opened(row, role)
+    return None
 
 
 def _hash(word: str) -> str:

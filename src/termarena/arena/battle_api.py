@@ -1,5 +1,6 @@
 """The part of the API that is about battles: who may fight, what is asked for, and what happens meanwhile."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Annotated, Any, Literal
@@ -166,8 +167,25 @@ async def watch_socket(socket: WebSocket, held: HeldNow, battle: str) -> None:
         await socket.close(code=REFUSED, reason=error.message[:100])
         return
     await socket.accept()
+    telling = asyncio.create_task(_tell_all(socket, held, battle))
+    leaving = asyncio.create_task(_has_left(socket))
+    try:
+        await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (telling, leaving):
+            task.cancel()
+        await asyncio.wait({telling, leaving})
+
+
+async def _tell_all(socket: WebSocket, held: Held, battle: str) -> None:
     async with held.broadcasts.viewer(battle) as events:
-        with suppress(WebSocketDisconnect):
+        with suppress(WebSocketDisconnect, RuntimeError):  # Starlette has both for a viewer who hung up
             async for one in events:
                 await socket.send_text(one.message())
             await socket.close()
+
+
+async def _has_left(socket: WebSocket) -> None:
+    """Returns when the viewer hangs up, which nothing else tells while nothing happens; what it says is dropped."""
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 if TYPE_CHECKING:
     from termarena.arena.schema import Battle, BattleEvent, Contender
 
-__all__ = ["BattleRow", "BattleState", "ContenderRow", "EventRow", "Role", "battle_of", "contender_of", "event_of"]
+__all__ = [
+    "BattleRow",
+    "BattleState",
+    "ContenderRow",
+    "EventRow",
+    "FoughtTrial",
+    "Role",
+    "battle_of",
+    "contender_of",
+    "event_of",
+]
 
 BattleState = Literal["queued", "running", "finished", "failed", "infra_error"]
 """failed: refused, or a referee elsewhere gave it up. infra_error: our machinery did, and it can be retried."""
 Role = Literal["white", "green"]
+MOST_ROWS = 300
+LARGEST_NUMBER = 1_000_000_000
+_Count = Annotated[int, Field(ge=0, lt=LARGEST_NUMBER)]
 
 
 class _Frozen(BaseModel):
@@ -38,6 +52,18 @@ class ContenderRow(_Frozen):
     is_alive: bool
     """Whether its card could be fetched when that was tried last."""
     problem: str
+
+
+class FoughtTrial(BaseModel):
+    """A row of a result, as far as a page shows it. It may be any referee's: what does not fit is not shown."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    task_id: Annotated[str, Field(max_length=500)]
+    attempt: _Count
+    outcome: Annotated[str, Field(max_length=100)]
+    n_commands: _Count | None = None
+    duration_sec: Annotated[float, Field(ge=0)] | None = None
 
 
 class BattleRow(_Frozen):
@@ -68,6 +94,32 @@ class BattleRow(_Frozen):
     def can_be_retried(self) -> bool:
         """Whether it came to no result."""
         return self.state in ("failed", "infra_error")
+
+    @property
+    def solved(self) -> str | None:
+        """`3 of 5`; None where the result, which may be any referee's, does not say so in numbers."""
+        score, most = self._number("score"), self._number("max_score")
+        return None if score is None or most is None else f"{score:g} of {most:g}"
+
+    @property
+    def unscored(self) -> str | None:
+        """How many trials could not be scored; None where that is none, or not told."""
+        number = self._number("unscored")
+        return f"{number:g}" if number else None
+
+    @property
+    def trials(self) -> tuple[FoughtTrial, ...]:
+        """The first rows of the result that can be shown."""
+        rows = (self.result or {}).get("rows")
+        found = []
+        for row in rows[:MOST_ROWS] if isinstance(rows, list) else ():
+            with suppress(ValidationError):
+                found.append(FoughtTrial.model_validate(row))
+        return tuple(found)
+
+    def _number(self, name: str) -> float | None:
+        value = (self.result or {}).get(name)
+        return float(value) if isinstance(value, int | float) and abs(value) < LARGEST_NUMBER else None
 
 
 class EventRow(_Frozen):

@@ -39,6 +39,7 @@ __all__ = [
     "events_since",
     "find_battle",
     "give_up_abandoned",
+    "kept",
     "renew",
     "retry",
     "tell",
@@ -48,6 +49,10 @@ MOST_WAITING: Final = 1_000
 MOST_EVENTS: Final = 20_000
 """Of one battle; what is told beyond that is not kept."""
 LARGEST_CONTENT: Final = 64 << 10
+LARGEST_RESULT: Final = 4 << 20
+"""Of one battle; ten thousand trials of our own referee's have as much."""
+MOST_NUMBERS: Final = 50
+LONGEST_NAME: Final = 200
 SQLITE_CLOCK: Final = "SELECT (julianday('now') - 2440587.5) * 86400.0"
 POSTGRES_CLOCK: Final = "SELECT extract(epoch FROM clock_timestamp())"
 ABANDONED: Final = "the server that fought it is gone"
@@ -182,8 +187,22 @@ def end(
         if row is None:
             return False
         _close(session, row, state, message)
-        row.result = None if result is None else plain(json.dumps(dict(result)))
+        row.result = None if result is None else kept(result)
         return True
+
+
+def kept(result: Mapping[str, Any]) -> str:
+    """A result as the database holds it. It may be any referee's: of one that is too large only numbers and short texts
+    stay."""
+    text = plain(json.dumps(dict(result)))
+    if len(text) <= LARGEST_RESULT:
+        return text
+    small = {
+        name[:LONGEST_NAME]: value[:LARGEST_CONTENT] if isinstance(value, str) else value
+        for name, value in list(result.items())[:MOST_NUMBERS]
+        if value is None or isinstance(value, str | float | bool) or (isinstance(value, int) and abs(value) < 1 << 62)
+    }
+    return plain(json.dumps({**small, "left_out": "it was too large to be kept whole"}))
 
 
 def _ours(claimed: Claim, server: str) -> tuple[Any, ...]:
@@ -209,10 +228,11 @@ def _close(session: Session, row: Battle, state: BattleState, message: str) -> N
 def retry(database: Database, slug: str, by: str) -> BattleRow:
     """Put a battle without a result into the queue again. Raises NotFound, and Refused for any other."""
     with database.writing() as session:
+        # Held first: another server may have put it into the queue, and begun, since it was looked at.
+        row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).first()
         shown = find_battle(session, slug)
-        if not shown.can_be_retried:
+        if row is None or not shown.can_be_retried:
             raise Refused(f"this battle is {shown.state}", status=409, hint="only what came to no result is retried")
-        row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).one()
         row.state, row.message = "queued", ""
         _event(session, row.id, "state", {"state": "queued", "by": by})
         session.flush()

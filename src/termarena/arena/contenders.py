@@ -155,8 +155,7 @@ def forget(database: Database, slug: str, holder: Holder) -> None:
 
 async def look_again(database: Database, policy: AddressPolicy) -> None:
     """Fetch every card anew, and write down who is alive. Raises SQLAlchemy's DBAPIError."""
-    with database.reading() as session:
-        known = [(row.id, row.url) for row in session.scalars(select(Contender))]
+    known = await asyncio.to_thread(_addresses, database)
     room = asyncio.Semaphore(AT_ONCE)
 
     async def look(url: str) -> Card | str:
@@ -168,6 +167,11 @@ async def look_again(database: Database, policy: AddressPolicy) -> None:
 
     seen = await asyncio.gather(*(look(url) for _, url in known))
     await asyncio.to_thread(_note, database, [(row_id, found) for (row_id, _), found in zip(known, seen, strict=True)])
+
+
+def _addresses(database: Database) -> list[tuple[int, str]]:
+    with database.reading() as session:
+        return [(row.id, row.url) for row in session.scalars(select(Contender))]
 
 
 def _note(database: Database, seen: Sequence[tuple[int, Card | str]]) -> None:

@@ -4,6 +4,7 @@ do with it."""
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
@@ -36,6 +37,10 @@ HEADERS: Final = {
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_ADDRESSES: Final = 10_000
+LARGEST_WORDS_BYTES: Final = 16 << 20
+"""Of a body that is read at once, a form or JSON, before anyone asks who sends it."""
+STREAMED: Final = re.compile(r"/api/(bundles|proofs|runs/[^/]+/archive)")
+"""Where a body is taken piece by piece, from whoever has a key."""
 
 
 class Buckets:
@@ -89,7 +94,11 @@ class Guard:
         if refusal is not None:
             await _refuse(send_guarded, *refusal)
             return
-        await self._app(scope, _Capped(receive, self._limit_bytes), send_guarded)
+        await self._app(scope, _Capped(receive, self._limit_of(scope)), send_guarded)
+
+    def _limit_of(self, scope: Scope) -> int:
+        is_streamed = STREAMED.fullmatch(scope.get("path", "")) is not None
+        return self._limit_bytes if is_streamed else min(self._limit_bytes, LARGEST_WORDS_BYTES)
 
     def _refusal(self, scope: Scope, *, is_write: bool, is_own_only: bool) -> tuple[int, str, dict[str, str]] | None:
         headers = Headers(scope=scope)
@@ -100,8 +109,9 @@ class Guard:
         if is_own_only and origin is not None and urlsplit(origin).netloc != host:
             return 403, "a page of another site may not write here", {}
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self._limit_bytes:
-            return 413, f"at most {self._limit_bytes:,} bytes are taken", {}
+        limit_bytes = self._limit_of(scope)
+        if not length.isdecimal() or int(length) > limit_bytes:
+            return 413, f"at most {limit_bytes:,} bytes are taken", {}
         client = scope.get("client")
         wait_s = (self._writes if is_write else self._reads).take(client[0] if client else "")
         if wait_s:

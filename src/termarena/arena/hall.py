@@ -91,31 +91,34 @@ class Hall:
     async def _live(self, config: BattleConfig) -> None:
         self._loop, self._main, self._wake = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
         referee = config.make_referee()
-        seeing = asyncio.create_task(self._see(config))
-        slots = [asyncio.create_task(self._fight_on(config, referee)) for _ in range(config.at_once)]
+        tasks = [asyncio.create_task(self._give_up_abandoned(config)), asyncio.create_task(self._see(config))]
+        tasks += [asyncio.create_task(self._fight_on(config, referee)) for _ in range(config.at_once)]
         try:
-            await asyncio.gather(seeing, *slots)
+            await asyncio.gather(*tasks)
         finally:
-            for task in (seeing, *slots):
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait({seeing, *slots})
+            await asyncio.wait(tasks)
             await referee.aclose()
 
-    async def _see(self, config: BattleConfig) -> None:
-        """Who is alive, and which battles were left by their servers."""
-        seen_at = -config.liveness_interval_s
+    async def _give_up_abandoned(self, config: BattleConfig) -> None:
+        """Battles that were left by their servers; a database that is gone, or full, is asked again."""
         while True:
             try:
                 await asyncio.to_thread(battling.give_up_abandoned, self._database)
-                if time.monotonic() - seen_at >= config.liveness_interval_s:
-                    seen_at = time.monotonic()
-                    await look_again(self._database, config.policy)
-            except SQLAlchemyError as error:  # gone, or full: it is asked again
+            except SQLAlchemyError as error:
                 self.problem = "the database does not answer"
                 _log.warning("battles wait for the database: %s", type(error).__name__)
             else:
                 self.problem = ""
-            await asyncio.sleep(min(config.lease_s / 4, config.liveness_interval_s))
+            await asyncio.sleep(config.lease_s / 4)
+
+    async def _see(self, config: BattleConfig) -> None:
+        """Who is alive; it takes long where many do not answer."""
+        while True:
+            with contextlib.suppress(SQLAlchemyError):  # it is asked again
+                await look_again(self._database, config.policy)
+            await asyncio.sleep(config.liveness_interval_s)
 
     async def _fight_on(self, config: BattleConfig, referee: Referee) -> None:
         assert self._wake is not None  # noqa: S101 - made before

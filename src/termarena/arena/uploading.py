@@ -17,9 +17,12 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from sqlalchemy import select
+
 from termarena.arena.checking import changed_since, check_plan
 from termarena.arena.ingest import take_in
 from termarena.arena.received import mark_received, sender_of
+from termarena.arena.schema import Battle
 from termarena.arena.verified import keep_verified, verified_of
 from termarena.core.errors import BadBundle, JournalDamaged, Refused, TaskFormatError
 from termarena.core.run_folder import RunFolder
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["RUN_NAME", "HandedOver", "Inbox", "Piece", "journal_size"]
 
 RUN_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+BATTLE_RUN: Final = "battle_"
+"""How the names of battles' runs begin."""
 MOST_MEMBERS: Final = 200_000
 TOO_MUCH: Final = "there is too much in the archive"
 CHUNK_BYTES: Final = 1 << 20
@@ -87,6 +92,7 @@ class Inbox:
         folder = RunFolder(self._config.runs / piece.run)
         with self._locks[piece.run], self._staging() as staged:
             _check_owner(folder, holder)
+            self._check_name(piece.run)
             if verified_of(folder) is not None:
                 raise Refused("this run was handed in as a bundle, and is whole", status=409)
             self._unpack(piece.archive, staged)
@@ -120,10 +126,19 @@ class Inbox:
             raise Refused(
                 "another run of this name is here already", status=409, hint="rename yours, and pack it again"
             )
+        self._check_name(folder.id)
         _check(staged)
         verified = keep_verified(staged, judge(staged, unpacked, self._tasks_for(staged)))
         _settle(folder, staged, holder.name)
         return HandedOver(take_in(self._database, folder), verified)
+
+    def _check_name(self, run: str) -> None:
+        """A battle's run is named when it is asked for: nobody puts another in its place before it is fought."""
+        if run.startswith(BATTLE_RUN):
+            slug = run.removeprefix(BATTLE_RUN).partition("-")[0]
+            with self._database.reading() as session:
+                if session.scalars(select(Battle.id).where(Battle.slug == slug)).first() is not None:
+                    raise Refused("a battle of this server has this name", status=409, hint="rename your run")
 
     def _tasks_for(self, staged: RunFolder) -> Mapping[str, Any] | None:
         """The tasks that this server has, where the run is about any of them."""

@@ -126,7 +126,7 @@ async def ask_backend(backend: Backend, asked: Asked, say: Callable[[str], None]
     for url in (asked.green_url, asked.white_url):
         agent = find_agent(agents, url)
         if agent is None:
-            raise NotFound(f"the backend knows no agent at {url}", hint=f"serve it with --backend {backend.url}")
+            raise NotFound(f"the backend knows no agent at {url}", hint=f"serve it with --backend {backend.shown}")
         ids.append(str(agent["agent_id"]))
     opponent: dict[str, Json] = {"name": OPPONENT, "agent_id": ids[1]}
     order: dict[str, Json] = {"green_agent_id": ids[0], "opponents": [opponent], "config": dict(asked.config)}

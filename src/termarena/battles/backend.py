@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -21,6 +22,7 @@ __all__ = ["Backend", "BattleOver"]
 
 POST_S: Final = 10.0
 TRIES: Final = 3
+_KEYED: Final = re.compile(r"(/by/)[^/]+")
 REPORTED_BY: Final = "green_agent"
 _LIST: Final = "list"
 """Where an answer is a list, it stands here."""
@@ -34,10 +36,15 @@ class BattleOver(Exception):
 class Backend:
     """One backend. Every call raises `FetchError` where it does not answer, `AddressRefused` where it may not be."""
 
-    url: str
+    url: str = field(repr=False)
     policy: AddressPolicy = field(default_factory=AddressPolicy)
     token: str | None = field(default=None, repr=False)
     """Of the user in whose name agents are registered."""
+
+    @property
+    def shown(self) -> str:
+        """The address as it is told to people: without the key that an arena's holds."""
+        return _KEYED.sub(r"\1…", self.url.rstrip("/"))
 
     async def config_of(self, battle_id: str) -> Mapping[str, object]:
         """What the battle was made with: it is not in the message that starts it."""
@@ -110,7 +117,7 @@ class Backend:
                     if answer.is_client_error:
                         break
                 await asyncio.sleep(0.2 * 2**attempt)
-        raise FetchError(address, problem, hint="is the backend running?")
+        raise FetchError(self.shown + path, problem, hint="is the backend running?")
 
 
 def _part(name: str) -> str:

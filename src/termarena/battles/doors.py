@@ -13,6 +13,7 @@ import json
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import mcp_types as mcp
 from mcp.server import Server
@@ -145,7 +146,9 @@ class Doors:
             yield {}
             return
         token = f"sk-{secrets.token_urlsafe(32)}"  # by this shape the scrubber knows it in an address
-        door = self._doors[_digest(token)] = _Door(session, SseServerTransport(f"{SSE_PATH}/{token}/messages"))
+        # A client takes it as a path of the host: behind a server that adds a beginning, it has that too.
+        messages = f"{urlsplit(self._url).path}{SSE_PATH}/{token}/messages"
+        door = self._doors[_digest(token)] = _Door(session, SseServerTransport(messages))
         offered: dict[str, Json] = {
             "url": f"{self._url}{MCP_PATH}",
             "transport": "streamable-http",

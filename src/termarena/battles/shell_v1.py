@@ -16,9 +16,9 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
-from termarena.agents.contract import Usage
+from termarena.agents.contract import OwnEnd, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +44,7 @@ __all__ = [
 PROTOCOL: Final = "terminal-bench-shell-v1"
 ACTIONS: Final = ("exec", "read_file", "write_file", "list_dir", "keys", "submit")
 EXPECTED: Final = ("exec_request", "read_file", "write_file", "list_dir", "keys", "final", "submit")
+ENDS: Final[tuple[OwnEnd, ...]] = get_args(OwnEnd)
 MOST_PLACES: Final = 2000
 """How many places of a reply are tried as the beginning of a JSON object."""
 MOST_WORK: Final = 8 << 20
@@ -97,9 +98,10 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """The agent is done."""
+    """The agent is done, or says why it goes no further."""
 
     output: str = ""
+    end: OwnEnd = "submitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def _request(table: Mapping[str, object]) -> Request:
             raise _Wrong("the command is empty")
         return Exec(command, _seconds(table.get("timeout")))
     if kind in ("final", "submit"):
-        return Submit(str(table.get("output", "")))
+        return Submit(str(table.get("output", "")), _end(table.get("end")))
     if kind == "read_file":
         return ReadFile(_text(table, "path"))
     if kind == "write_file":
@@ -178,6 +180,11 @@ def _request(table: Mapping[str, object]) -> Request:
     if kind == "keys":
         return _keys(table)
     raise _Wrong(f"the kind {str(kind)[:80]!r} is not known here")
+
+
+def _end(value: object) -> OwnEnd:
+    """Why an agent ends, where it says so in a word that we know; else it hands its work in."""
+    return next((end for end in ENDS if end == value), "submitted")
 
 
 def _text(table: Mapping[str, object], name: str) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
-    from termarena.agents.contract import Brief, Workspace
+    from termarena.agents.contract import Brief, OwnEnd, Workspace
     from termarena.agents.registry import AgentFactory, AgentRequest
     from termarena.battles.replies import Reply
     from termarena.battles.session import Tally
@@ -135,7 +135,7 @@ class WhiteAgent:
             if reply.is_failure and isinstance(request, Malformed):
                 raise AgentUnreachable(self._url, f"its task is {reply.state}: {_shown(reply)}")
             if isinstance(request, Submit):
-                return self._report("submitted", request.output)
+                return self._report(request.end, request.output)
             if isinstance(request, Malformed):
                 in_a_row += 1
                 session.tally.parse_errors += 1
@@ -170,7 +170,7 @@ class WhiteAgent:
         if thought:
             workspace.note(Step(message=thought[:20_000]))
 
-    def _report(self, end: Literal["submitted", "parse_error", "resource_limit"], message: str) -> AgentReport:
+    def _report(self, end: OwnEnd, message: str) -> AgentReport:
         return AgentReport(end=end, message=message[:20_000], usage=self.usage)
 
 

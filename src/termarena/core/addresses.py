@@ -17,11 +17,16 @@ Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
 IPV4: Final = 4
+IPV6: Final = 6
+TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def meant(address: Address) -> Address:
-    """The address that is meant: an IPv6 address may hold an IPv4 one, ::ffff:10.0.0.1, and 2002:a00:1:: of 6to4."""
+    """The address that is meant: an IPv6 address may hold an IPv4 one, ::ffff:10.0.0.1, 2002:a00:1:: of 6to4, and
+    64:ff9b::a00:1 where a network translates."""
     held: Address | None = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
+    if held is None and address.version == IPV6 and address in TRANSLATED:
+        held = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return held if held is not None else address
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from termarena.core.errors import RecordingRefused, TermArenaError
-from termarena.forge.making import Making, check_proof
+from termarena.forge.making import Making, check_proof, evidence
 from termarena.forge.prompts import (
     Repair,
     Score,
@@ -94,7 +94,7 @@ class Assistant:
             made = await self._repaired(making, shown, refused)
         if self.rules.words:
             await self._reword(made)
-        _mark(made.folder, self.proposals, self.model.name)
+        _mark(made, self.proposals, self.model.name)
         return made
 
     async def _ask(self, kind: Kind, shape: type[Answer], request: Request) -> Answer | None:
@@ -171,10 +171,11 @@ def _changed(shown: Transcript, repair: Repair) -> Transcript:
     return shown.model_copy(update={"commands": tuple(command for command in commands if command.text.strip())})
 
 
-def _mark(folder: Path, proposals: list[Proposal], model: str) -> None:
-    """Say in the task's lineage what a model had a part in."""
+def _mark(made: Made, proposals: list[Proposal], model: str) -> None:
+    """Say in the task's lineage what a model had a part in, and which trials were done with that."""
     taken = [proposal.as_dict() for proposal in proposals if proposal.outcome == "taken"]
     if taken:
-        path = folder / "lineage.json"
-        document = {**json.loads(path.read_text("utf-8")), "proposed_by": model, "proposals": taken}
+        path, found = made.folder / "lineage.json", evidence(made.making)
+        proven = {name: found[name] for name in ("mutation_score", "trials")}
+        document = {**json.loads(path.read_text("utf-8")), **proven, "proposed_by": model, "proposals": taken}
         path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -64,15 +65,21 @@ class Loaded(NamedTuple):
 
 def load_file(path: Path) -> Loaded:
     """A file's bytes; a typescript's timing, and where a recording comes from, are looked for beside it."""
+    name = _sayable(str(path))
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            return Loaded(str(path), b"", problem=f"{path} is larger than {LARGEST_BYTES >> 20} MiB")
+            return Loaded(name, b"", problem=f"{name} is larger than {LARGEST_BYTES >> 20} MiB")
         raw = path.read_bytes()
         beside = [path.with_name(path.name + suffix) for suffix in TIMING_SUFFIXES]
         timing = next((other.read_bytes() for other in beside if other.is_file()), None)
     except OSError as error:
-        return Loaded(str(path), b"", problem=f"cannot read {path}: {error.strerror or error}")
-    return Loaded(str(path), raw, timing, origin_beside(path))
+        return Loaded(name, b"", problem=f"cannot read {name}: {error.strerror or error}")
+    return Loaded(name, raw, timing, origin_beside(path))
+
+
+def _sayable(text: str) -> str:
+    """Without halves of characters, which JSON and the names of files may hold and no file of ours can."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def parse_loaded(loaded: Loaded) -> Recording:
@@ -93,7 +100,8 @@ def parse_recording(raw: bytes, *, timing: bytes | None = None) -> Recording:
     except ValueError:
         return _parse_text(raw, timing)
     cut = ("its last line is not whole; it was left out",) if cast.is_cut else ()
-    return Recording(str(cast.version), cast.cols, cast.rows, cast.header, cast.events, (*cast.trouble, *cut))
+    header = json.loads(_sayable(json.dumps(cast.header, ensure_ascii=False)))
+    return Recording(str(cast.version), cast.cols, cast.rows, header, cast.events, (*cast.trouble, *cut))
 
 
 def _parse_text(raw: bytes, timing: bytes | None) -> Recording:

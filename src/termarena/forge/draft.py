@@ -29,6 +29,7 @@ BASE_IMAGE: Final = "debian:bookworm-slim"
 LONGEST_SLUG: Final = 48
 MOST_COMMANDS: Final = 200
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.]{5,20}(?: ?UTC|Z|[+-][\d:]{4,5})?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,9 @@ class Draft:
 
     @property
     def recorded_at(self) -> str | None:
-        """The day of the recording, in ISO 8601."""
-        return self.facts.recorded_at if self.facts else None
+        """The day of the recording, in ISO 8601; None where what is said about it is no day."""
+        said = self.facts.recorded_at if self.facts else None
+        return said if said is not None and _DAY.fullmatch(said) else None
 
     @property
     def requires(self) -> tuple[str, ...]:

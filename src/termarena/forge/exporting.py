@@ -1,6 +1,7 @@
 """Admitted tasks as a set that can be given away: the tasks, Harbor's manifest, a card, and every task's lineage.
 
-No recording is part of it. A task that holds more of one than a set length goes along only if a licence is known.
+No recording is part of it. A task that holds more of one than a set length goes along only if a licence is known, and
+one that holds a repository only if that has a licence file.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from termarena.core.records import read_record_as, write_atomically, write_recor
 from termarena.forge.card import card
 from termarena.forge.making import put_in_place
 from termarena.forge.spans import longest_span
+from termarena.forge.taskfiles import NO_LICENCE
 from termarena.forge.transcript import public_name
 from termarena.tasks.load import load_task
 from termarena.tasks.manifest import MANIFEST, harbor_digest
@@ -136,7 +138,8 @@ def withdraw(folders: Iterable[Path], recording: str) -> None:
     for out in {folder.parent for folder in folders}:
         if (out / LINEAGE).is_file():
             held = read_record_as(LineageOfSet, out / LINEAGE, KIND)
-            _describe(out, held.name, [one for one in held.tasks if one.recording != recording])
+            left = [one for one in held.tasks if one.recording != recording and (out / one.task).is_dir()]
+            _describe(out, held.name, left)
 
 
 class _Withheld(Exception):
@@ -149,7 +152,12 @@ def _before(out: Path) -> set[str]:
         return set()
     if not (out / LINEAGE).is_file():
         raise UsageError(f"{out} holds something that is no exported set", hint="name a new or an empty folder")
-    return {one.task for one in read_record_as(LineageOfSet, out / LINEAGE, KIND).tasks}
+    named = {one.task for one in read_record_as(LineageOfSet, out / LINEAGE, KIND).tasks}
+    if odd := [name for name in named if name in ("", "..") or name != Path(name).name]:
+        raise UsageError(
+            f"{out / LINEAGE} names {odd[0]!r} as a folder of the set", hint="name a new or an empty folder"
+        )
+    return named
 
 
 def _checked(outcome: Outcome, plan: ExportPlan, ledger: Ledger, accepted: tuple[str, ...]) -> Lineage:
@@ -157,8 +165,13 @@ def _checked(outcome: Outcome, plan: ExportPlan, ledger: Ledger, accepted: tuple
         raise _Withheld("nobody has verified it yet")
     if outcome.folder is None or not Path(outcome.folder).is_dir():
         raise _Withheld("its folder is gone: run the forge again")
-    found = ledger.evidence(outcome.evidence)
+    try:
+        found = ledger.evidence(outcome.evidence)
+    except NotFound as error:
+        raise _Withheld(error.message) from error
     licence, span = found.get("licence"), longest_span(found.get("spans", {}))
+    if licence is None and "spans" not in found:
+        raise _Withheld("nobody measured what it holds of its recording, and no licence is known: run the forge again")
     if licence is None and span > plan.longest_span:
         where = max(found["spans"], key=found["spans"].__getitem__)
         raise _Withheld(
@@ -169,6 +182,9 @@ def _checked(outcome: Outcome, plan: ExportPlan, ledger: Ledger, accepted: tuple
         task = load_task(Path(outcome.folder))
     except TaskError as error:
         raise _Withheld(f"its folder does not load: {error.message}") from error
+    for repository in task.metadata.extra.get("repositories", ()):
+        if repository.get("license_file", NO_LICENCE) == NO_LICENCE:
+            raise _Withheld(f"it holds the repository {repository.get('url')}, in which no licence file was found")
     kinds = [trial["kind"] for trial in found["trials"]]
     return Lineage(
         task=Path(outcome.folder).name,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from termarena.core.errors import RecordingError, TaskFormatError
+from termarena.core.errors import RecordingError, TaskFormatError, TermArenaError
 from termarena.core.records import read_record_as
 from termarena.forge.finding import find_recordings
 from termarena.forge.reading import read_loaded
@@ -74,6 +74,10 @@ def _read(loaded: Loaded) -> Transcript | Unreadable:
         return read_loaded(loaded)
     except RecordingError as error:
         return Unreadable(loaded.path, loaded.digest, error.message)
+    except TermArenaError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the border of one recording: what cannot be read is refused
+        return Unreadable(loaded.path, loaded.digest, f"it could not be read: {type(error).__name__}: {error}"[:500])
 
 
 def _is_kept(path: Path) -> bool:

@@ -124,8 +124,12 @@ class Ledger:
         return self._one("select 1 from tombstones where recording = ?", recording) is not None
 
     def is_blocked_source(self, address: str) -> bool:
-        """Whether the recording at this address was taken down."""
-        return self._one("select 1 from blocked_sources where address = ?", address) is not None
+        """Whether the recording at this address was taken down, by whichever of http and https it was asked for."""
+        scheme, sep, place = address.partition("://")
+        both = (
+            [f"{one}://{place}" for one in ("http", "https")] if sep and scheme in ("http", "https") else [address] * 2
+        )
+        return self._one("select 1 from blocked_sources where address in (?, ?)", *both) is not None
 
     def block(self, recording: str, address: str) -> None:
         """Let a recording never come back, neither its bytes nor, where it has a public one, what is at its address."""
@@ -304,7 +308,8 @@ def _now() -> str:
 
 
 def _begins(recording: str, name: str) -> bool:
-    return len(name) >= SHORTEST_NAME and recording.removeprefix("sha256:").startswith(name)
+    start = name.removeprefix("sha256:")
+    return len(start) >= SHORTEST_NAME and recording.removeprefix("sha256:").startswith(start)
 
 
 @cache

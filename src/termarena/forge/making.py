@@ -62,7 +62,7 @@ class MakingConfig(BaseModel):
     """What the Dockerfiles of tasks begin with: Debian 12, from wherever you have it."""
     build_images: bool = False
     """Whether a session that takes programs which this machine does not have is made on the image of its Dockerfile.
-    Building it uses a network; what is of the recording still runs without one."""
+    Building it uses a network: for the packages that the session installed, and while its first files are made."""
     repositories: RepositoryRules = RepositoryRules()
     screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
     """What may be made at all. Sessions that only print are wanted here: their results go to files."""

@@ -14,8 +14,9 @@ __all__ = ["HOME", "WORKDIR", "Places", "places_of"]
 
 WORKDIR: Final = "/app"
 HOME: Final = "/root"
-_FIXED: Final = re.compile(r"/(?:bin|boot|dev|etc|lib\w*|proc|root|run|sbin|srv|sys|usr|var|opt)?(?:/.*)?")
-"""Folders whose place is what they are: a session that began there begins there in the task too."""
+_FIXED: Final = re.compile(r"/(?:bin|boot|dev|etc|lib\w*|proc|root|run|sbin|srv|sys|usr|var|opt)?(?:/[\w.+@/-]*)?")
+"""Folders whose place is what they are: a session that began there begins there in the task too. Names that mean
+something to a shell or to a Dockerfile are left out."""
 _BEFORE: Final = r"(?<![^\s=:,;|&<>(\"'`])"
 _AFTER: Final = r"(?=[/\s:,;|&<>)\"'`]|$)"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import ipaddress
 import os
 import re
 import shutil
@@ -20,7 +19,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from termarena.core.errors import RecordingRefused
+from termarena.core.addresses import AddressPolicy
+from termarena.core.errors import AddressRefused, RecordingRefused
 from termarena.forge.manifests import MANIFESTS, Needs, needs_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = ["Clone", "Repository", "RepositoryRules", "clone_of", "fetch_reposito
 GATE: Final = "reproduce"
 FETCH_TIMEOUT_S: Final = 300
 LARGEST_MANIFEST: Final = 256 << 10
+_KILLED: Final = (-9, 124, 137)
 _BRANCH: Final = re.compile(r"[\w][\w./-]*")
 _ENVIRONMENT: Final = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -48,14 +49,13 @@ _SETTINGS: Final = (
     ("fetch.fsckObjects", "true"),
     ("fetch.recurseSubmodules", "false"),
     ("gc.auto", "0"),
-    ("http.followRedirects", "initial"),
     ("http.lowSpeedLimit", "1000"),
     ("http.lowSpeedTime", "60"),
 )
 
 
 class RepositoryRules(BaseModel):
-    """Whether repositories that a session cloned are fetched: the only thing of the forge that uses a network."""
+    """Whether repositories that a session cloned are fetched, which uses a network."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -121,11 +121,11 @@ def fetch_repository(clone: Clone, recorded_at: str | None, rules: RepositoryRul
     """
     if recorded_at is None:
         raise RecordingRefused(GATE, f"{clone.url} was cloned, and the recording does not tell on which day")
-    _check_address(clone.url, rules)
+    pinned = looked_up(clone.url, rules)
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("w") as lock:  # two recordings of one repository, or two forges in one folder
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _on_its_day(clone, recorded_at, _Git(cache / _name(clone.url), rules))
+        return _on_its_day(clone, recorded_at, _Git(cache / _name(clone.url), rules, pinned))
 
 
 def _name(url: str) -> str:
@@ -150,17 +150,23 @@ def _on_its_day(clone: Clone, recorded_at: str, git: _Git) -> Repository:
     return Repository(clone, commit, branch, bundle, needs_of(texts), licence)
 
 
-def _check_address(url: str, rules: RepositoryRules) -> None:
-    """No address of this machine or of a network around it, unless the settings say where to go instead."""
+def looked_up(url: str, rules: RepositoryRules) -> str | None:
+    """The one address that git may connect to, as curl is told it; None where the settings say where to go instead.
+
+    No address of this machine or of a network around it.
+    """
     if any(url.startswith(prefix) for prefix in rules.instead_of):
-        return
+        return None
     try:
         parts = urlsplit(url)
-        found = socket.getaddrinfo(parts.hostname or "", parts.port or 443, type=socket.SOCK_STREAM)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        address = AddressPolicy(allows_loopback=False).first_of(host, found)
     except (OSError, ValueError) as error:
         raise RecordingRefused(GATE, f"{url} was cloned, and its host cannot be found: {error}") from error
-    if not all(ipaddress.ip_address(row[4][0]).is_global for row in found):
-        raise RecordingRefused(GATE, f"{url} was cloned, and is not at a public address")
+    except AddressRefused as error:
+        raise RecordingRefused(GATE, f"{url} was cloned, and is not at a public address: {error.why}") from error
+    return f"{host}:{port}:{f'[{address}]' if ':' in str(address) else address}"
 
 
 def _fetched(git: _Git, clone: Clone, folder: Path) -> str:
@@ -169,7 +175,7 @@ def _fetched(git: _Git, clone: Clone, folder: Path) -> str:
         fresh = folder.with_suffix(".new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        _Git(fresh, git.rules).run("init", "--quiet", "--bare", ".")
+        _Git(fresh, git.rules, None).run("init", "--quiet", "--bare", ".")
         fresh.replace(folder)
     branch = clone.branch
     if branch is None:
@@ -192,10 +198,13 @@ class _Git:
 
     folder: Path
     rules: RepositoryRules
+    pinned: str | None
+    """The one address of the server; without it, a mirror of the user's own is asked."""
 
     def run(self, *words: str) -> str:
         """What it prints. A file that it writes ends at the largest size that is allowed."""
-        limit = f'ulimit -f {2 * self.rules.most_bytes // 512}; exec git "$@"'
+        # `timeout` ends the whole group: what git has started, too.
+        limit = f'ulimit -f {2 * self.rules.most_bytes // 512}; exec timeout --signal=KILL {FETCH_TIMEOUT_S} git "$@"'
         try:
             done = subprocess.run(  # noqa: S603 - no word of it can be an option or shell text
                 ["sh", "-c", limit, "git", *words],  # noqa: S607 - whichever the user has
@@ -203,11 +212,13 @@ class _Git:
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=FETCH_TIMEOUT_S,
+                timeout=FETCH_TIMEOUT_S + 10,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s") from error
+        if done.returncode in _KILLED:
+            raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s")
         if done.returncode != 0:
             said = " ".join(done.stderr.decode("utf-8", "replace").split())[-200:]
             raise RecordingRefused(GATE, f"git {words[0]} failed: {said or f'status {done.returncode}'}")
@@ -220,6 +231,9 @@ class _Git:
 
     def _environment(self) -> Mapping[str, str]:
         settings = [*_SETTINGS, *((f"url.{here}.insteadOf", there) for there, here in self.rules.instead_of.items())]
+        # Where a name leads is looked at once: a redirect, or another answer of the same name, would lead elsewhere.
+        where = [("http.curloptResolve", self.pinned)] if self.pinned is not None else []
+        settings += [*where, ("http.followRedirects", "initial" if self.pinned is None else "false")]
         kept = {name: value for name, value in os.environ.items() if name == "PATH" or name.lower().endswith("_proxy")}
         kept |= _ENVIRONMENT | {"GIT_CONFIG_COUNT": str(len(settings))}
         protocols = "http:https:file" if self.rules.instead_of else "http:https"

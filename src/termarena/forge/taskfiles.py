@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from termarena.forge.draft import Draft
     from termarena.forge.repositories import Repository
 
-__all__ = ["write_environment", "write_task"]
+__all__ = ["NO_LICENCE", "write_environment", "write_task"]
 
+NO_LICENCE: Final = "none found"
+"""In the place of the name of a repository's licence file."""
 _SETUP: Final = """\
 #!/bin/sh
 # Makes the start state: runs in the folder that holds this file, as root.
@@ -111,7 +113,7 @@ def _environment(draft: Draft) -> dict[str, str]:
 
 
 def _origin(repository: Repository) -> dict[str, str]:
-    licence = repository.licence or "none found"
+    licence = repository.licence or NO_LICENCE
     return {"url": repository.clone.url, "commit": repository.commit, "license_file": licence}
 
 
@@ -145,7 +147,7 @@ def _language_packages(draft: Draft) -> list[str]:
     if installed.node:
         lines.append(f"RUN npm install --global {before}{shlex.join(installed.node)}")
     if installed.node_here:
-        lines.append(f"RUN npm install --prefix {draft.workdir} {before}{shlex.join(installed.node_here)}")
+        lines.append(f"RUN npm install --prefix {shlex.quote(draft.workdir)} {before}{shlex.join(installed.node_here)}")
     return lines
 
 

@@ -136,7 +136,7 @@ class _Shop:
 
     async def _one(self, transcript: Transcript, sketch: Sketch) -> None:
         digest, key = transcript.digest, key_of(transcript, self.order.config)
-        if self.ledger.is_blocked(digest):
+        if self.ledger.is_blocked(digest) or self.ledger.is_blocked_source(transcript.source):
             self._tell(_outcome(transcript, key, "refused", ("takedown", BLOCKED)), was_known=True)
             return
         known = self.ledger.known(digest, key)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from termarena.core.errors import SandboxFileError
 from termarena.grading.faults import NoVerdict
 from termarena.grading.laying import LOGS, VERIFIER_LOGS
-from termarena.grading.rewards import REWARD_BYTES, REWARD_FILES, BadReward, parse_reward
+from termarena.grading.rewards import REWARD_BYTES, REWARD_FILES, BadReward, parse_reward, parse_told
 from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
@@ -109,11 +109,11 @@ def reward_in(folder: Path) -> Mapping[str, float]:
 
 
 def reward_told(content: bytes) -> Mapping[str, float]:
-    """The reward that came through the tests' pipe: one number, told once; raises `NoVerdict`."""
+    """The reward that came through the tests' pipe, told once; raises `NoVerdict`."""
     if not content:
         raise NoVerdict("no_reward", "the tests ended and wrote nothing to their reward's pipe")
     try:
-        return parse_reward("the reward's pipe", content)
+        return parse_told(content)
     except BadReward as error:
         raise NoVerdict("bad_reward", str(error)) from error
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["REWARD_BYTES", "REWARD_FILES", "BadReward", "parse_reward", "primary_reward"]
+__all__ = ["REWARD_BYTES", "REWARD_FILES", "BadReward", "parse_reward", "parse_told", "primary_reward"]
 
 REWARD_FILES: Final = ("reward.json", "reward.txt")
 """The first that exists counts, as in Harbor, also if it is bad."""
@@ -18,6 +18,8 @@ REWARD_BYTES: Final = 1 << 16
 MOST_REWARDS: Final = 1000
 SHOWN: Final = 80
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# One way to write each: no line that others began or went on with ("1." before a 0) is another number.
+_TOLD: Final = re.compile(r"(0|1|0\.\d*[1-9])\n", re.ASCII)
 
 
 class BadReward(ValueError):
@@ -39,6 +41,16 @@ def parse_reward(name: str, content: bytes) -> Mapping[str, float]:
     if not text:
         raise BadReward(f"{name} is empty")
     return _table(name, text) if name.endswith(".json") else {"reward": _plain_number(name, text)}
+
+
+def parse_told(content: bytes) -> Mapping[str, float]:
+    """The reward that was told through a pipe: one line with a number from 0 to 1 in its shortest form, called
+    `reward`. Raises `BadReward` for everything else."""
+    text = content[: REWARD_BYTES + 1].decode("utf-8", "replace")
+    if len(content) > REWARD_BYTES or not _TOLD.fullmatch(text):
+        expected = "one line with a number from 0 to 1 in its shortest form (1, not 1.0)"
+        raise BadReward(f"the reward's pipe brought {_shown(text)} instead of {expected}")
+    return {"reward": float(text)}
 
 
 def primary_reward(rewards: Mapping[str, float]) -> float:

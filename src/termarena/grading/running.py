@@ -31,8 +31,9 @@ LONGEST_SHEBANG: Final = 256
 BASH: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 # Both outputs as one, in the order of writing; the script's own process takes the shell's place.
 _MERGED: Final = 'exec 2>&1; exec "$@"'
-# The same, and what was the pipe of errors is the reward's.
-_WITH_PIPE: Final = 'exec 3>&2 2>&1; exec "$@"'
+# The same, and what was the pipe of output is the reward's: a shell or a loader complains to the other one before
+# the first command ("cannot change locale").
+_WITH_PIPE: Final = 'exec 3>&1 >&2; exec "$@"'
 REWARD_PIPE: Final = {"TERMARENA_REWARD_FD": "3"}
 """What tells tests that their reward goes through a pipe."""
 
@@ -97,13 +98,14 @@ async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
         tail_bytes=LAST_BYTES,
     )
     missing = SAME_SHELL.found("", "a login shell ran the tests") if job.same_shell else None
+    errors = TestOutput(done.stderr, done.stderr_tail, done.stderr_bytes)
     return TestRun(
         exit_status=done.exit_status,
-        output=TestOutput(done.stdout, done.stdout_tail, done.stdout_bytes),
+        output=errors if has_pipe else TestOutput(done.stdout, done.stdout_tail, done.stdout_bytes),
         signal=done.signal,
         timed_out=done.timed_out,
         oom_killed=done.oom_killed,
-        told=done.stderr if has_pipe else b"",
+        told=done.stdout if has_pipe else b"",
         findings=(missing,) if missing else (),
     )
 

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["card_of", "plain", "rows_of", "survivors_of"]
 
 SHOWN = 12
-SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/etc/ld.so.")
-"""Where the programs are that run tests."""
+SYSTEM = (
+    *("/usr/", "/bin/", "/sbin/", "/lib", "/etc/ld.so.", "/etc/ld-musl-"),
+    *("/etc/alternatives/", "/etc/perl/", "/etc/python3", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf"),
+)
+"""Where the programs are that run tests, and what decides which code they run."""
 
 
 def card_of(proof: Proof) -> str:
@@ -79,7 +82,7 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
     solved = next((one for one in proof.evidence if one.stage == "solvable" and one.passes), None)
     if solved is not None:
         changed = next((path for path in sorted(solved.state) if path.startswith(SYSTEM)), None)
-        answer = "yes" if changed is None else f"no: the solution changes {changed}"
+        answer = "yes, if they install nothing" if changed is None else f"no: the solution changes {changed}"
         yield "Could its tests run on the system of the start?", answer
     if (leaks := proof.leaks) is not None:
         found = f"{len(leaks.leaks)} things" if leaks.leaks else "nothing"

@@ -30,6 +30,7 @@ __all__ = [
     "LATER",
     "OTHER_ORDER",
     "OTHER_USER",
+    "UNREACHED",
     "Equipped",
     "Untried",
     "further_conditions",
@@ -54,6 +55,7 @@ FAKETIME: Final = (
     "/usr/local/lib/faketime/libfaketime.so.1",
 )
 COMPILE_S: Final = 60.0
+_LAY: Final = 'umask 022; mkdir -p "$1" && cat >"$1/$2"'
 _PYTEST: Final = re.compile(rb"\bpytest\b")
 _TEXT_BYTES: Final = 1 << 16
 
@@ -131,7 +133,10 @@ def _compiled(compiler: str) -> bytes | None:
             "-o",
             str(made),
         ]
-        done = subprocess.run(words, input=source.read_bytes(), capture_output=True, check=False, timeout=COMPILE_S)  # noqa: S603 - fixed arguments, our own source
+        try:
+            done = subprocess.run(words, input=source.read_bytes(), capture_output=True, check=False, timeout=COMPILE_S)  # noqa: S603 - fixed arguments, our own source
+        except (OSError, subprocess.TimeoutExpired):
+            return None
         return made.read_bytes() if done.returncode == 0 else None
 
 
@@ -194,14 +199,18 @@ class Equipped:
         self.name, self.version = self._oracle.name, self._oracle.version
 
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
-        """Lay, probe, solve. A condition that is not reached is told in the report. Raises what the oracle raises."""
+        """Lay, probe, solve. A condition that is not reached is told in the report, and nothing is solved then. Raises
+        what the oracle raises."""
         problem = await self._prepare(workspace)
-        report = await self._oracle.solve(brief, workspace)
-        return AgentReport(message=f"{report.message}; {UNREACHED}{problem}") if problem else report
+        return AgentReport(message=UNREACHED + problem) if problem else await self._oracle.solve(brief, workspace)
 
     async def _prepare(self, workspace: Workspace) -> str | None:
         for name, content in self._condition.files.items():
-            await workspace.write(f"{PLACE}/{name}", content)
+            # As root, who need not be the agent, and without the libraries that are only on their way.
+            words = ["/bin/sh", "-c", _LAY, "sh", PLACE, name]
+            laid = await workspace.exec(words, user="root", cwd="/", stdin=content, env={"LD_PRELOAD": ""})
+            if laid.exit_status != 0:
+                return f"{PLACE}/{name} cannot be written"
         if self._condition.user is not None:
             words = ["chown", "-hR", self._condition.user, self._folder]
             done = await workspace.exec(words, user="root", cwd="/")

@@ -90,14 +90,26 @@ def buried_in(layers: Sequence[Path], folders: Sequence[str]) -> dict[tuple[str,
     places of the grading themselves the path alone. What cannot be read is left out."""
     found: dict[tuple[str, str], None] = {}
     for layer in layers:
-        found |= {(taken, ""): None for taken in TAKEN if (layer / taken[1:]).is_dir()}
+        found |= {(taken, ""): None for taken in TAKEN if _is_own_folder(layer, taken)}
         for top in (*folders, *TAKEN):
+            if not _is_own_folder(layer, top):
+                continue
             for folder, _, names in os.walk(layer / top.lstrip("/")):
-                for name in names[: MOST_BURIED - len(found)]:
+                for name in names[: max(MOST_BURIED - len(found), 0)]:
                     path = Path(folder, name)
                     if (digest := _digest(path)) is not None:
                         found["/" + str(path.relative_to(layer)), digest] = None
     return found
+
+
+def _is_own_folder(layer: Path, path: str) -> bool:
+    """Whether a folder of the layer is there, on whose way no link leads out of the layer."""
+    at = layer
+    for part in Path(path.lstrip("/")).parts:
+        at /= part
+        if part == ".." or at.is_symlink() or not at.is_dir():
+            return False
+    return True
 
 
 def _digest(path: Path) -> str | None:

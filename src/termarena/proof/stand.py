@@ -17,7 +17,7 @@ from termarena.core.run_folder import AttemptFolder
 from termarena.grading.contract import Verdict
 from termarena.proof.conditions import PLAIN
 from termarena.proof.evidence import Evidence, Graded, same_state, state_of, undated
-from termarena.proof.further import task_under
+from termarena.proof.further import UNREACHED, task_under
 from termarena.runs.judging import Judge
 from termarena.runs.plan import RunOptions, TrialKey
 from termarena.runs.setting import Setting
@@ -277,6 +277,7 @@ def _evidence(act: Act, key: str, state: TrialState, result: TrialResult) -> Evi
     verdict, usage = result.verdict, state.usage
     clocks = {name: clock.duration_s for name, clock in result.clocks.items()}
     problem = result.fault_detail or result.agent_error
+    said = result.agent.message  # where a condition was not reached, whatever else went wrong is of no account
     return Evidence(
         stage=act.stage,
         name=act.name,
@@ -294,7 +295,7 @@ def _evidence(act: Act, key: str, state: TrialState, result: TrialResult) -> Evi
         memory_peak_bytes=usage.memory_peak_bytes if usage else None,
         disk_bytes=usage.disk_bytes if usage else None,
         load=_load(state.contention),
-        message=problem.message if problem else result.agent.message,
+        message=problem.message if problem and UNREACHED not in said else said,
     )
 
 

@@ -101,6 +101,7 @@ def _touch(one: str, other: str) -> bool:
 
 # What follows must be names alone: after `--` a flag would be one too.
 _NAMES: Final = r"(?P<rest>(?!-)(?:(?!\s-)[^|&;\n])+)(?=$|[|&;\n])"
+# Long flags only that BusyBox has too.
 _REWRITES: Final = (
     (re.compile(rf"chmod 0?755 {_NAMES}"), r"chmod u=rwx,go=rx \g<rest>", "chmod by letters"),
     (re.compile(rf"chmod a\+x {_NAMES}"), r"chmod ugo+x \g<rest>", "chmod by letters"),
@@ -108,14 +109,13 @@ _REWRITES: Final = (
     (re.compile(rf"cp {_NAMES}"), r"cp -f -- \g<rest>", "cp with a flag that changes nothing"),
     (re.compile(rf"rm -rf {_NAMES}"), r"rm -r -f -- \g<rest>", "flags of rm apart"),
     (re.compile(r"sed -i (?P<rest>[^|&;\n]+)"), r"sed --in-place \g<rest>", "a long flag of sed"),
-    (re.compile(r"sort -r\b"), "sort --reverse", "a long flag of sort"),
 )
 
 
 def _rewritten(script: Script) -> Iterator[Variant]:
     """Commands in other words of the same meaning."""
     for one in script.statements:
-        if one.name not in SIMPLE | {"sort"} or "<<" in one.text:
+        if one.name not in SIMPLE or "<<" in one.text:
             continue
         for pattern, other, what in _REWRITES:
             if pattern.match(one.text):

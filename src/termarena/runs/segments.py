@@ -24,6 +24,8 @@ INDEX: Final = "index.json"
 LONGEST_PAUSE_S: Final = 2.0
 SEGMENT_BYTES: Final = 512 << 10
 """Of text, about: a browser takes 10 ms for it."""
+EVENT_BYTES: Final = 16
+"""What an event takes beyond its text: a recording may have millions without any."""
 LONGEST_LINE_BYTES: Final = 16 << 20
 LARGEST_SIDE: Final = 1_000
 """Columns or rows."""
@@ -119,7 +121,7 @@ class _Cutter:
             self._starts.append(at if self._starts else 0.0)
         self._last = at
         self._events.append((at, code, text))
-        self._text_bytes += len(text)
+        self._text_bytes += len(text) + EVENT_BYTES
         self._show(code, text)
 
     def _show(self, code: str, text: str) -> None:

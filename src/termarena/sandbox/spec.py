@@ -160,7 +160,8 @@ class SandboxSpec(_Frozen):
     """Images: whether the image's own ENTRYPOINT begins the sandbox, as with `docker run IMAGE sleep infinity`; it may
     start services. A fork never runs it again."""
     pristine_system: bool = False
-    """Forks: `/usr`, `/bin`, `/lib` and their like, and the loader's settings, are as they were when the sandbox of the
+    """Forks: `/usr`, `/bin`, `/lib` and their like, and what in `/etc` decides which code they run (settings of loaders
+    and of OpenSSL, alternatives, what Python and Perl load by themselves), are as they were when the sandbox of the
     snapshot began, whatever was made of them since, and read-only. A driver without `Feature.PRISTINE_SYSTEM` must not
     be asked for it."""
     requires: frozenset[Feature] = frozenset()

@@ -24,6 +24,8 @@ __all__ = ["SHELLS", "UNKNOWN", "Call", "Called", "ShellReader"]
 UNKNOWN: Final = "…"
 """Stands in a word for what only running the command would tell."""
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "ash"})
+_OTHERS_SHELLS: Final = frozenset({"su", "runuser"})
+_COMMAND_OPTION: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|--command")
 DEEPEST: Final = 4
 LONGEST_COMMAND: Final = 100_000
 _WORDS: Final = frozenset(
@@ -238,10 +240,10 @@ class _Reading:
                 yield from (self._word(child) for child in redirect.named_children)
 
     def _read_inner(self, call: Call) -> None:
-        """`sh -c TEXT` and `eval TEXT` are commands of their own."""
-        if call.program in SHELLS and "-c" in call.arguments:
-            at = call.arguments.index("-c")
-            inner = call.arguments[at + 1 : at + 2]
+        """`sh -c TEXT`, `bash -lc TEXT`, `su bob -c TEXT` and `eval TEXT` are commands of their own."""
+        if call.program in SHELLS | _OTHERS_SHELLS:
+            given = [at for at, word in enumerate(call.arguments, 1) if _COMMAND_OPTION.fullmatch(word)]
+            inner = call.arguments[given[0] : given[0] + 1] if given else ()
         elif call.program == "eval":
             inner = (" ".join(call.arguments),)
         else:
@@ -256,6 +258,7 @@ class _Reading:
         inner = _Reading(self._variables, self._depth + 1).script(text)
         self._calls += inner.calls
         self._functions += inner.functions
+        self._is_whole &= inner.is_whole
 
     def _words(self, node: Node) -> list[str]:
         """One word, or those that a variable without quotes falls into."""

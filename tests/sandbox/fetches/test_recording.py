@@ -14,9 +14,13 @@ import pytest
 
 from sandbox.fetches.internet import serving, wheel
 from termarena.core.errors import CapabilityMissing, DigestMismatch, FetchNotRecorded, TaskFormatError
+from termarena.core.scrub import Scrubber
 from termarena.sandbox import Network, Root, SandboxSpec
 from termarena.sandbox.docker import DockerDriver
-from termarena.sandbox.fetches import read_index
+from termarena.sandbox.fetches import open_fetches, read_index
+from termarena.sandbox.fetches.addresses import bare_address
+from termarena.sandbox.fetches.index import merge_index, recording_digest
+from termarena.sandbox.fetches.plan import FetchPlan
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.spec import Fetches
 
@@ -204,6 +208,26 @@ async def test_another_request_than_a_reading_one_is_not_sent_and_says_so_again(
     assert internet.asked == []
     assert "POST is not recorded" in read_index(bench.folder)[0].problem
     assert (await bench.replay(script)).stdout == b"501"
+    assert (await bench.replay(script.replace("sent", "sent-later"))).stdout == b"501"
+
+
+@pytest.mark.parametrize(
+    ("query", "written"),
+    [
+        ("author=ann&keyword=one", "author=ann&keyword=one"),
+        ("api_key=a&oauth=b&AuthToken=c", "api_key=hidden&oauth=hidden&AuthToken=hidden"),
+    ],
+)
+def test_queries_that_only_sound_like_secrets_are_told_apart(query: str, written: str) -> None:
+    assert bare_address(f"http://host/x?{query}", Scrubber()) == f"http://host/x?{written}"
+
+
+async def test_the_length_of_a_file_is_told_again_without_the_file(bench: Bench, internet: Internet) -> None:
+    internet.files["/data.bin"] = b"x" * 1234
+    script = f"curl -fsSI http://{internet.http}/data.bin | tr -d '\\r' | grep -i ^content-length"
+    recorded = await bench.record(script, internet)
+    assert recorded.stdout.lower() == b"content-length: 1234\n"
+    assert (await bench.replay(script)).stdout.lower() == recorded.stdout.lower()
 
 
 async def test_a_server_that_is_not_there_is_not_there_again(bench: Bench, internet: Internet) -> None:
@@ -281,6 +305,8 @@ ENTRY = {
         {"headers": {"set-cookie": "a=b"}},
         {"headers": {"location": "x\r\nSet-Cookie: a=b"}},
         {"headers": {"transfer-encoding": "chunked"}},
+        {"headers": {"content-length": "5"}},
+        {"method": "HEAD", "headers": {"content-length": "5, 6"}},
         {"size_bytes": -1},
         {"more": 1},
     ],
@@ -299,3 +325,40 @@ def test_an_index_that_is_made_to_do_harm_is_refused(change: dict[str, object], 
     write([dict(ENTRY), dict(ENTRY)])
     with pytest.raises(TaskFormatError, match="two of the same request"):
         read_index(tmp_path)
+
+
+def test_a_recording_of_a_task_is_where_its_folder_is_whatever_a_link_says(tmp_path: Path) -> None:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task/fetches").symlink_to(tmp_path)
+    assert FetchPlan("record").of(tmp_path / "task", "t").folder == tmp_path.resolve() / "task/fetches"
+
+
+@pytest.mark.parametrize("place", [".", "sha256", ".fetches.json.lock"])
+async def test_links_in_a_recording_are_not_followed(place: str, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "file").write_text("kept")
+    folder = tmp_path / "fetches"
+    if place == ".":
+        folder.symlink_to(theirs)
+    else:
+        folder.mkdir()
+        (folder / place).symlink_to(theirs / "file" if place.endswith("lock") else theirs)
+    with pytest.raises(TaskFormatError, match="a link"):
+        async with open_fetches(Fetches(mode="record", folder=folder), Network()):
+            pytest.fail("it was opened")
+    assert [path.name for path in theirs.iterdir()] == ["file"]
+
+
+def test_a_lock_that_became_a_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / ".fetches.json.lock").symlink_to(tmp_path / "file")
+    with pytest.raises(OSError, match="symbolic"):
+        merge_index(tmp_path, ())
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_an_index_that_is_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "fetches.json").mkdir()
+    with pytest.raises(TaskFormatError, match=r"fetches\.json"):
+        recording_digest(tmp_path)

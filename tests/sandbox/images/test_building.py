@@ -18,7 +18,7 @@ from termarena.sandbox.images import BuildOptions, Built, build_image, plan_buil
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.mounting import locked
 from termarena.sandbox.images.recipe import parse_recipe
-from termarena.sandbox.spec import Network
+from termarena.sandbox.spec import Fetches, Network
 from termarena.sandbox.staging import Stage
 from termarena.tasks.files import FileTree, TreeFile
 from termarena.tasks.model import Environment
@@ -214,6 +214,24 @@ async def test_mounts_are_seen_and_land_in_no_layer(based: ImageShelf, tmp_path:
 async def test_a_step_without_network_reaches_nothing(based: ImageShelf, tmp_path: Path) -> None:
     await build(based, tmp_path / "c", "FROM base\nRUN --network=none echo ${http_proxy:-nothing} > /p\n")
     assert await said(based, "cat /p") == "nothing"
+
+
+@pytest.mark.parametrize("ignored", ["", "*\n!fetches\n!file\n"])
+async def test_a_recording_in_the_context_is_no_part_of_it(based: ImageShelf, tmp_path: Path, ignored: str) -> None:
+    folder = tmp_path / "c/fetches"
+    folder.mkdir(parents=True)
+    (folder / "fetches.json").write_text('{"schema_version": 1, "kind": "fetches", "entries": []}')
+    (tmp_path / "c/file").write_text("one")
+    (tmp_path / "c/.dockerignore").write_text(ignored)
+    text = "FROM base\nCOPY . /all\nCOPY f* /some/\nRUN --mount=target=/seen ls /seen > /told\n"
+    await build(based, tmp_path / "c", text, fetches=Fetches(mode="replay", folder=folder))
+    found = await said(based, "ls /all /some /told; cat /told")
+    assert "fetches" not in found
+    assert found.split("\n").count("file") == 3
+    with pytest.raises(BuildError, match="fetches is not there"):
+        await build(
+            based, tmp_path / "c", "FROM base\nCOPY fetches /x\n", fetches=Fetches(mode="replay", folder=folder)
+        )
 
 
 async def test_a_task_with_a_dockerfile(based: ImageShelf, tmp_path: Path) -> None:

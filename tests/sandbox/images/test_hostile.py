@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import lzma
 import tarfile
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from sandbox.support import out
 from termarena.core.errors import BuildError, ImageError
 from termarena.sandbox import Root, SandboxSpec
 from termarena.sandbox.images import BuildOptions, Built, build_image
+from termarena.sandbox.images.config import digest_of
+from termarena.sandbox.namespace.images import unpack_image
 from termarena.sandbox.spec import Network
 
 if TYPE_CHECKING:
@@ -177,6 +180,32 @@ async def test_broken_archives_are_refused(shelf: ImageShelf, tmp_path: Path, ki
     with pytest.raises(ImageError, match=r"broken\.tar.*(a header is longer|compression is broken)"):
         await shelf.import_archive(tmp_path / "broken.tar", name="t/broken")
     assert list((shelf.store.folder / "partial").iterdir()) == []
+
+
+@pytest.mark.parametrize("tags", [[{"a": 1}], [["x"]], "A B"], ids=str)
+async def test_a_name_in_an_archive_that_is_none(
+    shelf: ImageShelf, tmp_path: Path, root_layer: bytes, tags: object
+) -> None:
+    image = MadeImage([root_layer])
+    manifest = json.dumps([{"Config": "c.json", "RepoTags": tags, "Layers": ["l.tar"]}]).encode()
+    members = [entry("manifest.json", manifest), entry("c.json", image.config_json()), entry("l.tar", root_layer)]
+    (tmp_path / "saved.tar").write_bytes(tar_of(*members))
+    with pytest.raises(ImageError, match="name"):
+        await shelf.import_archive(tmp_path / "saved.tar")
+
+
+def test_an_archive_as_a_root_that_names_itself_or_several(tmp_path: Path) -> None:
+    digest = digest_of(b"anything")
+    itself = json.dumps({"manifests": [{"digest": digest}]}).encode()
+    path = tmp_path / "root.tar"
+    blob = entry(f"blobs/{digest.replace(':', '/')}", itself)
+    path.write_bytes(tar_of(entry("oci-layout", b"{}"), entry("index.json", itself), blob))
+    (tmp_path / "files").mkdir()
+    with pytest.raises(ImageError, match="cannot be unpacked"):
+        unpack_image(path, tmp_path / "files")
+    path.write_bytes(tar_of(entry("manifest.json", b'[{"Layers": []}, {"Layers": []}]')))
+    with pytest.raises(ImageError, match="holds 2 images"):
+        unpack_image(path, tmp_path / "files")
 
 
 async def test_a_removal_that_was_killed_is_no_obstacle(shelf: ImageShelf, tmp_path: Path, root_layer: bytes) -> None:

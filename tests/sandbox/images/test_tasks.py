@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,18 +13,18 @@ from running import termarena
 from sandbox.images.making import MadeImage, entry, tar_of
 from sandbox.support import out
 from termarena.cli.main import main
+from termarena.core.errors import ImageError
 from termarena.core.scrub import Scrubber
 from termarena.proof.leaks import prove_no_leaks
 from termarena.proof.ledger import Ledger
 from termarena.proof.stand import Bench, Stand
+from termarena.sandbox import Root, SandboxSpec
+from termarena.sandbox.images import ImageShelf
+from termarena.sandbox.images.config import digest_of, this_architecture
+from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.staging import Stage
 from termarena.tasks import load_task
 from termarena.tasks.model import Environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from termarena.sandbox.images import ImageShelf
 
 TASK = """
 version = "1.0"
@@ -54,6 +54,85 @@ async def test_the_start_state_of_an_image(shelf: ImageShelf, tmp_path: Path, ro
     async with state.start() as box:
         assert await out(box, "ls") == "here"
     await stage.aclose()
+
+
+async def test_what_a_driver_built_or_found_is_looked_at_again(
+    shelf: ImageShelf, tmp_path: Path, root_layer: bytes
+) -> None:
+    async def keep(word: bytes) -> None:
+        (tmp_path / "saved.tar").write_bytes(MadeImage([root_layer, tar_of(entry("word", word))]).saved("t/a:1"))
+        await shelf.import_archive(tmp_path / "saved.tar")
+
+    async def words() -> list[str]:
+        found = []
+        for root in (Root(kind="image", image="t/a:1"), Root(kind="dockerfile", path=tmp_path / "context")):
+            prepared = await shelf.driver.prepare(SandboxSpec(root=root))
+            async with shelf.driver.start(prepared.spec) as box:
+                found.append(await out(box, "cat /word"))
+        return found
+
+    await keep(b"one")
+    (tmp_path / "context").mkdir()
+    (tmp_path / "context/Dockerfile").write_text("FROM t/a:1\nCOPY word /word\n")
+    (tmp_path / "context/word").write_text("first")
+    assert await words() == ["one", "first"]
+    await keep(b"two")
+    (tmp_path / "context/word").write_text("second")
+    assert await words() == ["two", "second"]
+
+
+async def test_an_archive_of_several_images_asks_which(shelf: ImageShelf, tmp_path: Path, root_layer: bytes) -> None:
+    images = [MadeImage([root_layer], {"Env": [f"WORD={word}"]}) for word in ("one", "two")]
+    configs = [image.config_json() for image in images]
+    manifest = [
+        {"Config": f"{number}.json", "RepoTags": [f"t/a:{number}"], "Layers": ["layer.tar"]} for number in (0, 1)
+    ]
+    members = [entry(f"{number}.json", config) for number, config in enumerate(configs)]
+    archive = tmp_path / "saved.tar"
+    document = entry("manifest.json", json.dumps(manifest).encode())
+    archive.write_bytes(tar_of(document, entry("layer.tar", root_layer), *members))
+    for name in (None, "t/other:1"):
+        with pytest.raises(ImageError, match="holds 2 images: t/a:0, t/a:1"):
+            await shelf.import_archive(archive, name=name)
+    assert (await shelf.import_archive(archive, name="t/a:1")).config.environment == {"WORD": "two"}
+
+
+async def test_of_an_archive_for_several_machines_this_ones_image_is_taken(
+    shelf: ImageShelf, tmp_path: Path, root_layer: bytes
+) -> None:
+    def layout(*architectures: str) -> bytes:
+        blobs, rows = {}, []
+        for architecture in architectures:
+            image = MadeImage([root_layer], {"Env": [f"FOR={architecture}"]}, architecture=architecture)
+            for content in (image.config_json(), image.manifest(), *image.packed()):
+                blobs[digest_of(content)] = content
+            platform = {"os": "linux", "architecture": architecture}
+            rows.append({"digest": digest_of(image.manifest()), "platform": platform})
+        inner = json.dumps({"schemaVersion": 2, "manifests": rows}).encode()
+        blobs[digest_of(inner)] = inner
+        index = json.dumps({"manifests": [{"digest": digest_of(inner)}]}).encode()
+        files = [entry(f"blobs/{digest.replace(':', '/')}", content) for digest, content in blobs.items()]
+        return tar_of(entry("oci-layout", b"{}"), entry("index.json", index), *files)
+
+    archive = tmp_path / "oci.tar"
+    archive.write_bytes(layout("elsewhere", this_architecture()))
+    image = await shelf.import_archive(archive, name="t/a:1")
+    assert image.config.environment == {"FOR": this_architecture()}
+    archive.write_bytes(layout("elsewhere"))
+    with pytest.raises(ImageError, match=f"none for linux/{this_architecture()}"):
+        await shelf.import_archive(archive, name="t/a:2")
+
+
+async def test_a_home_may_be_told_from_where_one_is(
+    tmp_path: Path, root_tar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with NamespaceDriver(home=Path("home")) as driver:
+        held = ImageShelf(driver, tmp_path / "home")
+        await held.import_archive(root_tar, name="t/a:1")
+        async with driver.start(SandboxSpec(root=Root(kind="image", image="t/a:1"))) as box:
+            assert await out(box, "echo here") == "here"
+        held.close()
 
 
 async def test_what_a_later_layer_hides_is_found_in_the_one_below(

@@ -5,6 +5,7 @@ Only files are read: git itself would do what the checkout's own configuration s
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
@@ -42,11 +43,11 @@ class Checkout(NamedTuple):
 
     def address_of(self, path: Path) -> str:
         """Where a file of it is to be found."""
-        inside = path.absolute().relative_to(self.root).as_posix()
+        inside = quote(os.fsencode(path.absolute().relative_to(self.root).as_posix()))
         if self.address.startswith(_BLOBS) and self.commit:
-            return f"{self.address}/blob/{self.commit}/{quote(inside)}"
+            return f"{self.address}/blob/{self.commit}/{inside}"
         at = f"@{self.commit}" if self.commit else ""
-        return f"{self.address or self.root.name}#{quote(inside)}{at}"
+        return f"{self.address or self.root.name}#{inside}{at}"
 
 
 def checkout_of(path: Path) -> Checkout | None:

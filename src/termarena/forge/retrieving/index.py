@@ -47,7 +47,7 @@ class FeedState(NamedTuple):
 
     next_page: int = 1
     is_done: bool = False
-    """Whether its end was seen once."""
+    """Whether it was read to its end, or to what was known; then it is read from its beginning."""
 
 
 class Index:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 __all__ = ["licence_of"]
 
 LARGEST_BYTES: Final = 64 << 10
+BEGINNING: Final = 3000
+"""Signs that a licence is known by. Further down, files quote the licences of others."""
 _NAMES: Final = re.compile(r"(?i)(licen[cs]e|copying|unlicense)([.-][a-z0-9.-]+)?")
 _KNOWN: Final = (
     ("AGPL-3.0", r"GNU AFFERO GENERAL PUBLIC LICENSE Version 3"),
@@ -40,7 +42,7 @@ def licence_of(folder: Path) -> str | None:
     for path in sorted(folder.iterdir()):
         if _NAMES.fullmatch(path.name) and path.is_file() and not path.is_symlink():
             with path.open("rb") as file:
-                found.add(_named_in(" ".join(file.read(LARGEST_BYTES).decode("utf-8", "replace").split())))
+                found.add(_named_in(" ".join(file.read(LARGEST_BYTES).decode("utf-8", "replace").split())[:BEGINNING]))
     return found.pop() if len(found) == 1 else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingError
@@ -31,8 +32,8 @@ def retrieve_from_here(
 ) -> Retrieved:
     """Copy the recordings in a file or folder below `recordings`; of a checkout, with its address, commit and licence.
 
-    `licence` counts before what a checkout says. What is no recording is told and stops no other one. Raises
-    `NotFound`, `OSError`.
+    `licence` counts before what a checkout says, also for what is on the shelf already. What is no recording is told
+    and stops no other one. Raises `NotFound`, `OSError`.
     """
     checkout = checkout_of(path)
     shelf = Shelf(recordings / place_name(checkout.name if checkout else OWN))
@@ -56,12 +57,13 @@ def _take(
     loaded = load_file(file)
     recording, digest = parse_loaded(loaded), loaded.digest
     name = f"{place_name(file.stem)}-{digest.partition(':')[2][:12]}"
-    address = checkout.address_of(file) if checkout else file.name
+    address = checkout.address_of(file) if checkout else PurePath(loaded.path).name
     if blocked.is_blocked(digest) or ("://" in address and blocked.is_blocked_source(address)):
         shelf.remove(name)
         done.count("blocked")
         return
-    if shelf.get(name) is not None:
+    before = shelf.get(name)
+    if before is not None and licence in (None, before.licence):
         done.count("known")
         return
     stored = f"recording.{_SUFFIXES[recording.version]}"

@@ -16,6 +16,8 @@ __all__ = ["Listed", "Listing", "Shown", "parse_listing", "parse_recording_page"
 LONGEST_TEXT: Final = 500
 LONGEST_DESCRIPTION: Final = 4000
 MOST_CARDS: Final = 500
+MOST_OPEN: Final = 100
+"""Elements within elements; those that lie deeper are not told apart."""
 _ID: Final = re.compile(r"/a/([A-Za-z0-9]{1,64})")
 _SIZE: Final = re.compile(r"cols:\s*(\d{1,4})\s*,\s*rows:\s*(\d{1,4})")
 _VERSION: Final = re.compile(r"asciicast v(\d)\s+format")
@@ -74,7 +76,7 @@ def parse_listing(content: bytes, url: str) -> Listing:
             odd += 1
         else:
             found.setdefault(name, Listed(name, *map(_short, (card.title, card.author, card.duration, card.time))))
-    page = int(reader.active) if reader.active.isdigit() and len(reader.active) <= 6 else None  # noqa: PLR2004 - pages
+    page = int(reader.active) if reader.active.isdecimal() and len(reader.active) <= 6 else None  # noqa: PLR2004 - pages
     return Listing(tuple(found.values()), reader.has_next, page, odd)
 
 
@@ -94,7 +96,7 @@ def parse_recording_page(content: bytes) -> Shown:
     text = content.decode("utf-8", "replace")
     size, version = _SIZE.search(text), _VERSION.search(text)
     status = [_short(line) for line in reader.status]
-    original = _ORIGINAL.fullmatch(urlsplit(reader.original).path) if reader.original else None
+    original = _ORIGINAL.fullmatch(_path_of(reader.original))
     return Shown(
         title=_short(reader.title),
         author=_short(reader.author),
@@ -108,6 +110,13 @@ def parse_recording_page(content: bytes) -> Shown:
         original=original[0] if original else "",
         is_public=reader.is_public,
     )
+
+
+def _path_of(href: str) -> str:
+    try:
+        return urlsplit(href).path
+    except ValueError:
+        return ""
 
 
 def _short(text: str) -> str:
@@ -128,7 +137,7 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self.began(tag, given)
-        if tag not in _VOID:
+        if tag not in _VOID and len(self.open) < MOST_OPEN:
             self.open.append((tag, frozenset(given.get("class", "").split())))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -146,7 +146,7 @@ class _Errand:
         stale = 0
         for number in range(page, page + (self.plan.most_pages or 1_000_000)):
             try:
-                fresh, has_next = self._page(feed, number, is_again=is_again)
+                fresh, has_next = self._page(feed, number)
             except FetchError as error:
                 self.done.problems.append(f"{feed}, page {number}: {error.message}")
                 return
@@ -155,14 +155,22 @@ class _Errand:
             if not has_next or is_known or stale >= STALE_PAGES:
                 self.index.add(feed, (), FeedState(1, is_done=True))
                 return
+            if self._has_enough():
+                return
 
-    def _page(self, feed: Feed, number: int, *, is_again: bool) -> tuple[int, bool]:
+    def _has_enough(self) -> bool:
+        most = self.plan.most_recordings
+        is_counted = most is not None and self.plan.mode == "incremental"
+        return is_counted and len(self.index.entries("listed", "failed")) >= (most or 0)
+
+    def _page(self, feed: Feed, number: int) -> tuple[int, bool]:
+        """Take in one page; until the list's end, or what is known, was seen, it counts as read up to here."""
         url = f"{self.origin}{FEEDS[feed]}" + (f"?page={number}" if number > 1 else "")
         visit = self.visitor.get(url, limit_bytes=LARGEST_PAGE_BYTES)
         if visit.status != HTTPStatus.OK:
             raise FetchError(url, f"it answered {visit.status}")
         listing = parse_listing(visit.body, visit.url)
-        fresh = self.index.add(feed, listing.recordings, FeedState(number + 1, is_done=is_again))
+        fresh = self.index.add(feed, listing.recordings, FeedState(number + 1))
         self.done.pages += 1
         self.done.listed += fresh
         if listing.odd:

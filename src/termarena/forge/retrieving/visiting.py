@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from termarena.core.errors import FetchError, MissingExtra
+from termarena.core.errors import AddressRefused, FetchError, MissingExtra
 from termarena.forge.retrieving.robots import AGENT, NOTHING, parse_robots
 from termarena.forge.retrieving.robots import LARGEST_BYTES as LARGEST_ROBOTS_BYTES
 from termarena.tasks.pull.contract import shown
@@ -108,17 +108,27 @@ class Visitor:
     def get(self, url: str, *, limit_bytes: int) -> Visit:
         """The answer, redirects followed, each to where it may lead.
 
-        Raises `FetchError` where none is to be had or it is too long, `RobotsRefuse`, `AddressRefused`.
+        Raises `FetchError` where none is to be had, it is too long or leads to where it may not, `RobotsRefuse`, and
+        `AddressRefused` where `url` itself may not be asked.
         """
-        for _ in range(MOST_REDIRECTS):
-            robots = self._robots_of(url)
-            if not robots.allows(_path(url)):
-                raise RobotsRefuse(url)
-            found = self._patiently(url, limit_bytes, robots.delay_s)
+        asked = url
+        for hop in range(MOST_REDIRECTS):
+            try:
+                found = self._hop(url, limit_bytes)
+            except AddressRefused as error:
+                if not hop:
+                    raise
+                raise FetchError(shown(asked), f"it leads to where it may not: {error.message}") from error
             if found.status not in _MOVED:
                 return found
             url = _next_hop(url, found.url)
         raise FetchError(shown(url), f"more than {MOST_REDIRECTS} redirects")
+
+    def _hop(self, url: str, limit_bytes: int) -> Visit:
+        robots = self._robots_of(url)
+        if not robots.allows(_path(url)):
+            raise RobotsRefuse(url)
+        return self._patiently(url, limit_bytes, robots.delay_s)
 
     def _robots_of(self, url: str) -> Robots:
         """A server without the file asks for nothing; of one that cannot say, everything is left alone (RFC 9309)."""
@@ -206,10 +216,13 @@ def _path(url: str) -> str:
 
 
 def _next_hop(url: str, location: str) -> str:
-    target = urljoin(url, location)
+    try:
+        target = urljoin(url, location)
+    except ValueError as error:
+        raise FetchError(shown(url), f"it leads to what is no address: {error}") from error
+    origin_of(target)
     if urlsplit(url).scheme == "https" and urlsplit(target).scheme == "http":
         raise FetchError(shown(url), f"it leads from https to {shown(target)[:80]}")
-    origin_of(target)
     return target
 
 

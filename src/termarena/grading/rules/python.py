@@ -103,7 +103,8 @@ def _elsewhere(scene: Scene, change: Change) -> Iterator[IntegrityFinding]:
         yield STARTUP.found(change.path, "Python runs it at every start", scene.weighed(change))
     elif scene.uses_pytest and shadows_pytest(path) and _is_in_workdir(scene, path):
         told = "python -m pytest takes it for pytest where it is started in this folder"
-        takes_over = _TAKES_OVER.search(scene.text(change.path) or "") is not None
+        content = scene.text(change.path)
+        takes_over = scene.is_unread(change.path) or (content is not None and bool(_TAKES_OVER.search(content)))
         yield FRAMEWORK.found(change.path, told, scene.weighed(change, "critical" if takes_over else "warning"))
     elif scene.uses_pytest:
         yield from _config(scene, change)

@@ -14,7 +14,8 @@ __all__ = ["bare_address"]
 HIDDEN: Final = "hidden"
 _PORTS: Final = {"http": 80, "https": 443}
 _SECRET: Final = re.compile(
-    r"token|key|secret|passw|credential|auth|signature|^sig$|^x-amz-|^x-goog-|^se$|^sp$|^skoid$|session", re.IGNORECASE
+    r"token|key(?!word)|secret|passw|credential|auth(?!or)|signature|^sig$|^x-amz-|^x-goog-|^se$|^sp$|^skoid$|session",
+    re.IGNORECASE,
 )
 
 

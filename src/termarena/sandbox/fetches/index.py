@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from termarena.core.errors import TaskFormatError
 from termarena.core.records import read_record_as, write_record
@@ -21,6 +22,8 @@ __all__ = [
     "BLOBS",
     "INDEX",
     "KEPT_HEADERS",
+    "LENGTH",
+    "LOCK",
     "FetchEntry",
     "FetchKey",
     "blob_path",
@@ -32,6 +35,7 @@ __all__ = [
 INDEX: Final = "fetches.json"
 BLOBS: Final = "sha256"
 """The folder of contents, each under its digest."""
+LOCK: Final = f".{INDEX}.lock"
 KIND: Final = "fetches"
 MOST_ENTRIES: Final = 200_000
 LONGEST_URL: Final = 16 << 10
@@ -52,6 +56,9 @@ KEPT_HEADERS: Final = frozenset(
     }
 )
 """What of an answer's headers decides what a client makes of it; cookies and challenges are not among them."""
+LENGTH: Final = "content-length"
+"""Kept of an answer to HEAD, which has no content that would tell it."""
+_LENGTH: Final = re.compile(r"[0-9]{1,18}")
 _PRINTABLE: Final = re.compile(r"[\x20-\x7e\x80-\xff]*")
 
 
@@ -88,8 +95,10 @@ class FetchEntry(BaseModel):
 
     @field_validator("headers")
     @classmethod
-    def _only_kept(cls, headers: dict[str, str]) -> dict[str, str]:
+    def _only_kept(cls, headers: dict[str, str], told: ValidationInfo) -> dict[str, str]:
         for name, value in headers.items():
+            if name == LENGTH and told.data.get("method") == "HEAD" and _LENGTH.fullmatch(value):
+                continue
             if name not in KEPT_HEADERS or not _PRINTABLE.fullmatch(value):
                 raise ValueError(f"the header {name[:40]!r} cannot be replayed")
         return headers
@@ -124,11 +133,10 @@ def read_index(folder: Path) -> tuple[FetchEntry, ...]:
 
 
 def recording_digest(folder: Path) -> str:
-    """What the recording holds, as one digest: empty where there is none. Raises `OSError`."""
-    try:
-        return hashlib.sha256((folder / INDEX).read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return ""
+    """What the recording holds, as one digest: empty where there is none. Raises `TaskFormatError` as `read_index`."""
+    entries = read_index(folder)
+    view = "\n".join(entry.model_dump_json() for entry in entries)
+    return hashlib.sha256(view.encode()).hexdigest() if entries else ""
 
 
 def merge_index(folder: Path, entries: Iterable[FetchEntry]) -> None:
@@ -146,6 +154,10 @@ def merge_index(folder: Path, entries: Iterable[FetchEntry]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    with (folder / f".{INDEX}.lock").open("w") as lock:
+    # The folder came with a task: a link there must lead nowhere.
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)

@@ -36,4 +36,5 @@ class FetchPlan:
             place = (folder if folder.is_dir() else folder.parent) / RECORDING
         else:
             place = self.folder / folder_name(task_id)
-        return Fetches(mode=self.mode, folder=place.resolve())
+        # Not further than to its parent: a link in a task's folder is not ours to follow.
+        return Fetches(mode=self.mode, folder=place.parent.resolve() / place.name)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 import httpx
 
-from termarena.core.errors import FetchError
+from termarena.core.errors import FetchError, TaskFormatError
 from termarena.sandbox.fetches.addresses import bare_address
 from termarena.sandbox.fetches.contents import Taking
 from termarena.sandbox.fetches.exchange import NOT_RECORDABLE, Answer, is_recordable
-from termarena.sandbox.fetches.index import BLOBS, KEPT_HEADERS, FetchEntry, FetchKey, merge_index
+from termarena.sandbox.fetches.index import BLOBS, KEPT_HEADERS, LENGTH, LOCK, FetchEntry, FetchKey, merge_index
 from termarena.sandbox.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -68,7 +68,11 @@ class Recorder:
         self._failed: Exception | None = None
 
     async def __aenter__(self) -> Self:
-        """Raises `FetchError` for a folder that cannot be written."""
+        """Raises `FetchError` for a folder that cannot be written, `TaskFormatError` for one that is a link, or has
+        links in the places of ours."""
+        for path in (self._folder, self._folder / BLOBS, self._folder / LOCK):
+            if path.is_symlink():
+                raise TaskFormatError(str(path), found="a link", expected="a recording's own file or folder")
         try:
             (self._folder / BLOBS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -111,8 +115,9 @@ class Recorder:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return self._refuse(asked, BAD_GATEWAY, f"not reached: {type(error).__name__}: {error}")
         kept = {name: value for name, value in got.headers.items() if name in KEPT_HEADERS}
-        length = got.headers.get("content-length")
-        return Answer(got.status_code, kept, int(length) if length else None, self._through(asked, got, kept))
+        length = got.headers.get(LENGTH)
+        entered = {**kept, LENGTH: length} if length and asked.method == "HEAD" else kept
+        return Answer(got.status_code, kept, int(length) if length else None, self._through(asked, got, entered))
 
     async def _through(self, asked: Asked, got: httpx.Response, kept: Mapping[str, str]) -> AsyncIterator[bytes]:
         """The body; its last part only when all of it is on the disk and entered."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Self
 from termarena.core.errors import DigestMismatch, FetchNotRecorded
 from termarena.sandbox.fetches.addresses import bare_address
 from termarena.sandbox.fetches.contents import Content, open_content
-from termarena.sandbox.fetches.exchange import Answer, nothing
-from termarena.sandbox.fetches.index import FetchKey, read_index
+from termarena.sandbox.fetches.exchange import NOT_RECORDABLE, Answer, is_recordable, nothing
+from termarena.sandbox.fetches.index import LENGTH, FetchKey, read_index
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -66,6 +66,9 @@ class Replayer:
 
     async def answer(self, asked: Asked) -> Answer:
         """See `Source`."""
+        if not is_recordable(asked):
+            # It was not sent when it was recorded either, whatever was in it.
+            return Answer(NOT_RECORDABLE)
         try:
             key = asked.key(bare_address(asked.url, self._scrubber))
         except ValueError:
@@ -97,6 +100,10 @@ class Replayer:
 def _answer(entry: FetchEntry, key: FetchKey, file: BufferedReader) -> Answer:
     first, last = 0, entry.size_bytes - 1
     status, headers = entry.status, dict(entry.headers)
+    if entry.method == "HEAD":
+        file.close()
+        length = headers.pop(LENGTH, None)
+        return Answer(status, headers, None if length is None else int(length))
     asked = _RANGE.fullmatch(key.range)
     if asked and not entry.range and status == OK and int(asked[1]) < entry.size_bytes:
         first = int(asked[1])

@@ -46,7 +46,7 @@ async def open_fetches(fetches: Fetches, network: Network) -> AsyncIterator[Fetc
 
     Leaving it raises `FetchNotRecorded` if a replay was asked for something else, whatever the sandbox made of that,
     and `DigestMismatch` for a content that is not what was recorded. Entering raises `MissingExtra`, `TaskFormatError`
-    for an index that is none, and `FetchError` for a folder that cannot be written.
+    for an index that is none or a folder that is a link, and `FetchError` for a folder that cannot be written.
     """
     try:
         from termarena.sandbox.fetches.authority import Authority  # noqa: PLC0415 - of an extra

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import ImageError
-from termarena.sandbox.images.config import ImageConfig, digest_of
+from termarena.sandbox.images.config import ImageConfig, digest_of, this_architecture
 from termarena.sandbox.images.getting import unpack_layer
 from termarena.sandbox.images.layers import MAX_BYTES, BoundedMember, decompressed
 from termarena.sandbox.images.names import ImageName, is_digest
@@ -24,7 +24,7 @@ from termarena.sandbox.images.owners import with_owners
 from termarena.sandbox.images.store import FILES, StoredImage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from termarena.sandbox.images.store import ImageStore, Layer
     from termarena.sandbox.namespace.driver import NamespaceDriver
@@ -51,11 +51,11 @@ async def import_image(
     """Store what an archive holds under `name`, or under the name that it brings.
 
     Takes what `docker save` and OCI tools write, and a tar of a root file system; each also packed with gzip, zstd, xz
-    or bzip2. Raises `ImageError` for anything else.
+    or bzip2. Of several images it takes the one that `name` names. Raises `ImageError` for anything else.
     """
     with tempfile.TemporaryDirectory(dir=_scratch(store)) as scratch:
         plain = await asyncio.to_thread(_plain, path, Path(scratch))
-        found = await asyncio.to_thread(_look_into, plain, path)
+        found = await asyncio.to_thread(_look_into, plain, path, name)
         known = name or found.name
         if known is None:
             raise ImageError(str(path), "brings no name", hint="give one: --name NAME")
@@ -150,7 +150,7 @@ def _normal(name: str) -> list[str]:
     return parts
 
 
-def _look_into(plain: Path, path: Path) -> _Found:
+def _look_into(plain: Path, path: Path, name: str | None) -> _Found:
     try:
         with tarfile.open(plain, tarinfo=BoundedMember) as archive:
             first = archive.next()
@@ -158,9 +158,9 @@ def _look_into(plain: Path, path: Path) -> _Found:
                 raise ImageError(str(path), "is empty")
             names = set(archive.getnames())
             if "manifest.json" in names:
-                return _docker_save(archive, path)
+                return _docker_save(archive, path, name)
             if "index.json" in names and "oci-layout" in names:
-                return _oci(archive, path)
+                return _oci(archive, path, name)
     except (tarfile.TarError, EOFError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         hint = "give a tar of a root file system, or what `docker save` wrote"
         raise ImageError(str(path), f"is no archive of an image: {error}", hint=hint) from error
@@ -175,25 +175,54 @@ def _document(archive: tarfile.TarFile, name: str) -> bytes:
     return file.read()
 
 
-def _docker_save(archive: tarfile.TarFile, path: Path) -> _Found:
-    manifest = json.loads(_document(archive, "manifest.json"))[0]
+def _one_of(images: Sequence[tuple[tuple[str, ...], dict[str, Any]]], path: Path, name: str | None) -> dict[str, Any]:
+    """The image that is meant, of those that there are with their names; raises `ImageError` where that is not said."""
+    if len(images) == 1:
+        return images[0][1]
+    wanted = None if name is None else str(ImageName.parse(name))
+    named = [image for tags, image in images if wanted in {str(ImageName.parse(tag)) for tag in tags}]
+    if len(named) == 1:
+        return named[0]
+    told = ", ".join(tag for tags, _ in images for tag in tags) or "none has a name"
+    hint = "choose one by its own name (--name NAME), or save one alone"
+    raise ImageError(str(path), f"holds {len(images)} images: {told}", hint=hint)
+
+
+def _docker_save(archive: tarfile.TarFile, path: Path, name: str | None) -> _Found:
+    entries = json.loads(_document(archive, "manifest.json"))
+    manifest = _one_of([(tuple(map(str, one.get("RepoTags") or ())), one) for one in entries], path, name)
     config = ImageConfig.parse(_document(archive, str(manifest["Config"])), source=str(path))
-    tags = manifest.get("RepoTags") or [None]
-    return _checked(_Found(config, tuple(map(str, manifest["Layers"])), tags[0]))
+    tags = list(map(str, manifest.get("RepoTags") or ()))
+    return _checked(_Found(config, tuple(map(str, manifest["Layers"])), tags[0] if tags else None))
 
 
-def _oci(archive: tarfile.TarFile, path: Path) -> _Found:
-    entry = json.loads(_document(archive, "index.json"))["manifests"][0]
-    notes = entry.get("annotations") or {}
+def _for_this_machine(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of a list of manifests; one that names no platform is for any. Raises `ValueError` for none."""
+    here = {"os": "linux", "architecture": this_architecture()}
+    found = [one for one in entries if here.items() <= (one.get("platform") or here).items()]
+    if not found:
+        raise ValueError(f"it has none for linux/{this_architecture()}")
+    return found
+
+
+def _oci(archive: tarfile.TarFile, path: Path, name: str | None) -> _Found:
+    entries = _for_this_machine(json.loads(_document(archive, "index.json"))["manifests"])
+    entry = _one_of([(_titles(one), one) for one in entries], path, name)
     document: dict[str, Any] = entry
     for _ in range(3):
         if "layers" in document:
             break
         document = json.loads(_document(archive, _blob(document["digest"])))
-        document = document["manifests"][0] if "manifests" in document else document
+        document = _for_this_machine(document["manifests"])[0] if "manifests" in document else document
     config = ImageConfig.parse(_document(archive, _blob(document["config"]["digest"])), source=str(path))
     layers = tuple(_blob(layer["digest"]) for layer in document["layers"])
-    return _checked(_Found(config, layers, notes.get("io.containerd.image.name")))
+    titles = _titles(entry)
+    return _checked(_Found(config, layers, titles[0] if titles else None))
+
+
+def _titles(entry: dict[str, Any]) -> tuple[str, ...]:
+    title = (entry.get("annotations") or {}).get("io.containerd.image.name")
+    return (str(title),) if title else ()
 
 
 def _blob(digest: object) -> str:

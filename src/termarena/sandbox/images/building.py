@@ -103,7 +103,7 @@ async def build_image(shelf: ImageShelf, context: Path, name: str | None, option
     partial = shelf.store.folder / "partial"
     partial.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=partial) as scratch:
-        build = _Build(shelf, recipe, Context(context, options.dockerfile), options, scratch=Path(scratch))
+        build = _Build(shelf, recipe, _context(context, options), options, scratch=Path(scratch))
         try:
             config = await build.run()
         finally:
@@ -131,7 +131,7 @@ async def plan_build(shelf: ImageShelf, context: Path, options: BuildOptions | N
     steps: list[str] = []
     with tempfile.TemporaryDirectory(prefix="termarena-") as scratch:
         told = replace(options, on_log=steps.append)
-        build = _Build(shelf, recipe, Context(context, options.dockerfile), told, scratch=Path(scratch))
+        build = _Build(shelf, recipe, _context(context, options), told, scratch=Path(scratch))
         config = await build.run()
     bases = tuple(sorted(build.bases))
     missing = tuple(name for name in bases if shelf.known(name) is None)
@@ -148,6 +148,11 @@ def _read(context: Path, dockerfile: str, source: str) -> Recipe:
         problem = f"is longer than {RECIPE_LIMIT_BYTES} bytes"
         raise BuildError(source, problem, step="", log_tail="", cause="task")
     return parse_recipe(raw.decode("utf-8", "replace"), source)
+
+
+def _context(folder: Path, options: BuildOptions) -> Context:
+    recording = None if options.fetches is None else options.fetches.folder
+    return Context(folder, options.dockerfile, recording=recording)
 
 
 def _caches(shelf: ImageShelf, scope: str) -> Path | None:

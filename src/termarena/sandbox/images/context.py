@@ -67,10 +67,17 @@ class Picked:
 class Context:
     """A folder whose files a build may use; links in it never lead out of it."""
 
-    def __init__(self, folder: Path, dockerfile: str = "Dockerfile") -> None:
-        """Reads the list of what is to be ignored."""
+    def __init__(self, folder: Path, dockerfile: str = "Dockerfile", *, recording: Path | None = None) -> None:
+        """Reads the list of what is to be ignored; a `recording` in the folder is no part of it."""
         self.folder = folder.resolve()
         self._ignored = Ignored.of(self.folder, dockerfile)
+        place = self.folder if recording is None else recording.resolve()
+        self._recording = str(place.relative_to(self.folder)) if self.folder in place.parents else None
+
+    def _excludes(self, path: str, *, is_folder: bool) -> bool:
+        if self._recording is not None and f"{path}/".startswith(f"{self._recording}/"):
+            return True
+        return self._ignored.excludes(path, is_folder=is_folder)
 
     def pick(self, word: str) -> list[Picked]:
         """What a source names, in order; empty for nothing.
@@ -96,7 +103,7 @@ class Context:
 
     def _picked(self, path: str) -> Picked | None:
         real = self._real(path)
-        if real is None or (path and self._ignored.excludes(path, is_folder=real.is_dir())):
+        if real is None or (path and self._excludes(path, is_folder=real.is_dir())):
             return None
         return Picked(path, real.is_dir())
 
@@ -129,11 +136,11 @@ class Context:
                 full = real / path
                 mode = full.lstat().st_mode
                 within = f"{base}/{path}" if base else path
-                if self._ignored.excludes(within, is_folder=stat.S_ISDIR(mode)):
+                if self._excludes(within, is_folder=stat.S_ISDIR(mode)):
                     continue
                 if stat.S_ISDIR(mode):
                     pending.append(path)
-                    if self._ignored.excludes(within, is_folder=False):
+                    if self._excludes(within, is_folder=False):
                         # Something below it may be an exception: only then is the folder there.
                         unused[path] = _member(f"0/{path}", full)
                         continue
@@ -155,8 +162,8 @@ class Context:
 
     @property
     def has_ignored(self) -> bool:
-        """Whether there is a list of what is to be ignored."""
-        return self._ignored.has_rules
+        """Whether anything may be left out."""
+        return self._ignored.has_rules or self._recording is not None
 
     def copy_to(self, picked: Picked, target: Path) -> None:
         """Copy a picked folder, without what is ignored, to a new one."""

@@ -56,7 +56,8 @@ class NamespaceDriver:
 
         `on_log` gets the lines of pulls and builds.
         """
-        self._home = home or default_home()
+        # Descriptors and overlays are opened from other folders than this process's own.
+        self._home = (home or default_home()).absolute()
         self._store = RootStore(self._home)
         self._launcher = Launcher()
         self._images = ImageRoots(self, self._home, on_log=on_log)
@@ -135,6 +136,9 @@ class NamespaceDriver:
             raise CapabilityMissing(Feature.WRITABLE_SYSTEM.value, driver=self.name, why=why)
         if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
             raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
+        if spec.fetches is not None and spec.root.kind == "compose":
+            why = "the builds and tests of several services are not led through a recording"
+            raise CapabilityMissing("recorded fetches", driver=self.name, why=why)
 
     async def prepare(self, spec: SandboxSpec) -> Prepared:
         """See the contract."""

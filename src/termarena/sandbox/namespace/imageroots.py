@@ -85,7 +85,8 @@ class ImageRoots:
         wanted = _Wanted.of(spec)
         lock = self._locks.setdefault((asyncio.get_running_loop(), wanted), asyncio.Lock())
         async with lock:
-            was_there = wanted in self._known
+            # A folder, or what a name stands for, may be another one by now; an image's id is the same for ever.
+            was_there = wanted in self._known and str(wanted.root.image).startswith("sha256:")
             if not was_there:
                 was_there = await self._make(wanted)
         image, base = self._known[wanted]

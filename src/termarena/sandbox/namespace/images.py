@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["digest_archive", "unpack_image"]
 
 WHITEOUT: Final = ".wh."
+DEEPEST_INDEX: Final = 3
+"""A list of manifests may name another one; one that names itself has no end."""
 OPAQUE: Final = ".wh..wh..opq"
 IN_ROOT: Final = sc.RESOLVE_IN_ROOT | sc.RESOLVE_NO_MAGICLINKS
 FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,6 +66,12 @@ def _json(archive: tarfile.TarFile, name: str) -> Any:  # noqa: ANN401 - foreign
     return json.loads(_content(archive, name).read())
 
 
+def _only(images: list[Any]) -> Any:  # noqa: ANN401 - as above
+    if len(images) != 1:
+        raise ValueError(f"it holds {len(images)} images, and a root file system is one")
+    return images[0]
+
+
 def _layer_names(archive: tarfile.TarFile) -> list[str] | None:
     """The layers of an image archive, lowest first; None for a plain root file system."""
     first = archive.next()
@@ -71,14 +79,16 @@ def _layer_names(archive: tarfile.TarFile) -> list[str] | None:
         raise ValueError("the archive is empty")
     names = set(archive.getnames())
     if "manifest.json" in names:
-        return [str(name) for name in _json(archive, "manifest.json")[0]["Layers"]]
+        return [str(name) for name in _only(_json(archive, "manifest.json"))["Layers"]]
     if "index.json" not in names or "oci-layout" not in names:
         return None
-    manifest = _json(archive, "index.json")["manifests"][0]
-    while "layers" not in manifest:
+    manifest = _only(_json(archive, "index.json")["manifests"])
+    for _ in range(DEEPEST_INDEX):
+        if "layers" in manifest:
+            break
         manifest = _json(archive, "blobs/" + str(manifest["digest"]).replace(":", "/"))
         if "manifests" in manifest:
-            manifest = manifest["manifests"][0]
+            manifest = _only(manifest["manifests"])
     return ["blobs/" + str(layer["digest"]).replace(":", "/") for layer in manifest["layers"]]
 
 

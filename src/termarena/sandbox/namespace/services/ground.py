@@ -94,15 +94,19 @@ def _empty_folder() -> Iterator[Path]:
 
 
 def check_sources(composition: Composition, folder: Path) -> None:
-    """Raise `CapabilityMissing` for a volume or a build that a link leads out of the task's folder."""
+    """Raise `CapabilityMissing` for a volume, a context or a Dockerfile that lies, or is led, out of the folder."""
     outside = "it lies outside the task's folder"
     top = folder.resolve()
     for service in composition.services.values():
         for use in service.uses:
             if use.volume.source is not None and not (folder / use.volume.source).resolve().is_relative_to(top):
                 raise unsupported(f"services.{service.name}.volumes: {use.volume.source}", outside)
-        if service.build is not None and not (folder / service.build.context).resolve().is_relative_to(top):
-            raise unsupported(f"services.{service.name}.build.context", outside)
+        if service.build is None:
+            continue
+        context = (folder / service.build.context).resolve()
+        for key, path in (("context", context), ("dockerfile", (context / service.build.dockerfile).resolve())):
+            if not path.is_relative_to(top):
+                raise unsupported(f"services.{service.name}.build.{key}", outside)
 
 
 def addresses_of(composition: Composition) -> dict[str, str]:

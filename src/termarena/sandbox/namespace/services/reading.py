@@ -283,8 +283,9 @@ def _health(argv: tuple[str, ...], times: dict[str, float], count: dict[str, int
 
 def health_of_image(told: dict[str, Any] | None, *, source: str) -> Health | None:
     """The HEALTHCHECK of an image; raises `TaskFormatError` for one that is none."""
-    test = Place(source, "Healthcheck.Test", (told or {}).get("Test"))
-    if not told or not test.value or test.value == ["NONE"]:
+    check = Place(source, "Healthcheck", told)
+    test = check.at("Test")
+    if not test.value or test.value == ["NONE"]:
         return None
     keys = {
         "interval": "Interval",
@@ -292,8 +293,8 @@ def health_of_image(told: dict[str, Any] | None, *, source: str) -> Health | Non
         "start_period": "StartPeriod",
         "start_interval": "StartInterval",
     }
-    times = {f"{name}_sec": float(told.get(key) or 0) / 1e9 for name, key in keys.items()}
-    count = {"retries": int(told["Retries"])} if told.get("Retries") else {}
+    times = {f"{name}_sec": check.at(key).number() / 1e9 for name, key in keys.items() if check.at(key).value}
+    count = {"retries": int(check.at("Retries").number())} if check.at("Retries").value else {}
     return _health(_test_words(test), times, count, place=test)
 
 

@@ -98,7 +98,7 @@ class Place:
     def _parsed(self, parse: Callable[[str], T], expected: str) -> T:
         try:
             return parse(self.text())
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise self.wrong(expected) from error
 
     def words(self) -> tuple[str, ...] | None:

@@ -89,7 +89,7 @@ def _short(one: Place, service: str) -> Use:
 
 def _long(one: Place, service: str) -> Use | Memory:
     kind = one.at("type").value
-    if kind not in LONG:
+    if not isinstance(kind, str) or kind not in LONG:
         raise one.at("type").refused(f"a mount is one of {', '.join(LONG)}")
     one.only(LONG[kind])
     at = _absolute(one.at("target"), one.at("target").text())

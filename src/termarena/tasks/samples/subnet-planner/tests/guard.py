@@ -25,18 +25,26 @@ def _open_up(top):
                 os.chmod(path, mode | 0o444 | (0o111 if mode & 0o100 else 0))
 
 
-def _who():
-    if os.geteuid() != 0:
-        return {}
-    who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+def _can_change_users(who):
     try:
-        _open_up("/app")
-        if HERE == "/tests":
-            os.chmod(HERE, 0o700)
-        probe = subprocess.run(["/bin/sh", "-c", "cd /app && : >/tmp/.guard.$$ && rm /tmp/.guard.$$"], timeout=10, **who)
+        return subprocess.run(["/bin/sh", "-c", ":"], timeout=10, cwd="/", **who).returncode == 0
     except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def _who():
+    """Nobody, wherever that can be: folders that the solution closed or filled do not let its programs run as root."""
+    who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    if os.geteuid() != 0 or not _can_change_users(who):
         return {}
-    return who if probe.returncode == 0 else {}
+    if HERE == "/tests":
+        os.chmod(HERE, 0o700)
+    try:
+        os.chmod("/tmp", 0o1777)
+        _open_up("/app")
+    except OSError:
+        pass
+    return who
 
 
 WHO = _who()
