@@ -253,6 +253,14 @@ async def test_a_task_may_have_its_tests_run_by_the_programs_of_the_start(
     assert solved.outcome == "solved"
 
 
+async def test_a_process_that_was_left_leads_to_no_grading_on_the_agents_programs(bench: Bench) -> None:
+    made = replace(SERVES, toml='[metadata.termarena.tests]\ntoolchain = "pristine"\n')
+    result = await bench.run("oracle", made)
+    assert result.verdict is not None
+    assert (result.outcome, result.verdict.graded_in, result.verdict.others) == ("unsolved", "sealed", ())
+    assert result.sandbox.processes_left == 1
+
+
 async def test_a_state_that_passes_sealed_is_not_graded_live(bench: Bench) -> None:
     left = "echo 1 >/app/one.txt; setsid sleep 1000 >/dev/null 2>&1 &\n"
     result = await bench.run(bench.script(left))

@@ -72,9 +72,11 @@ def is_live_evidence(task: Task, *, processes_left: int, agent_end: AgentEnd) ->
     """Whether a sealed grading may miss what counts: the task wants services, its tests want the agent's own shell, or
     the agent left processes running.
 
-    What an agent left running at its deadline is work that goes on after it, unless the task wants services.
+    What an agent left running at its deadline is work that goes on after it, unless the task wants services. A task
+    whose tests are to run on the system of the start is not graded on the agent's because of a process that was left.
     """
-    return _declares_life(task) or (processes_left > 0 and agent_end != "timeout")
+    wants_start = task.tests is not None and task.tests.toolchain == "pristine"
+    return _declares_life(task) or (processes_left > 0 and agent_end != "timeout" and not wants_start)
 
 
 def _declares_life(task: Task) -> bool:
