@@ -125,7 +125,8 @@ def test_an_engine_that_restarts_mid_run_costs_a_retry_and_no_trial(engine: OwnE
         told = running.communicate()[1]
     view = read_run(out)
     assert running.returncode == 0, told
-    assert (view.counts.solved, view.counts.unscored, view.history.retries) == (1, 0, 1)
+    assert (view.counts.solved, view.counts.unscored) == (1, 0)
+    assert 1 <= view.history.retries <= 2  # an engine may not be back for the first
 
 
 def _is_working(engine: OwnEngine) -> bool:

@@ -23,13 +23,22 @@ DATASET = load_dataset("samples")
 TASKS = {task.id.removeprefix("termarena/"): task for task in DATASET}
 CHEATS = [(name, cheat.path) for name, task in TASKS.items() for cheat in task.cheats]
 LONG_CHEATS = {
-    ("service-supervisor", "canned-example.sh"),
-    ("service-supervisor", "start-all-at-once.sh"),
-    ("version-resolver", "one-after-the-other.sh"),
+    ("backup-rotate", "by-file-time.sh"),
+    ("backup-rotate", "no-real-lock.sh"),
+    ("broken-build", "all-headers.sh"),
+    ("broken-build", "drop-duplicate.sh"),
     ("broken-build", "rebuild-always.sh"),
     ("bytecode-vm", "python-inside.sh"),
+    ("csv-to-columnar", "all-strings.sh"),
+    ("csv-to-columnar", "simplify-input.sh"),
+    ("fibonacci-server", "not-started.sh"),
+    ("firewall-audit", "random-packets.sh"),
+    ("service-supervisor", "canned-example.sh"),
+    ("service-supervisor", "start-all-at-once.sh"),
+    ("version-resolver", "greedy.sh"),
+    ("version-resolver", "one-after-the-other.sh"),
 }
-"""The tests wait for them to fail, for up to a minute each: they are tried with the long counts."""
+"""They take from five seconds to a minute each: they are tried with the long counts. Every sample has quicker ones."""
 ALLOWED_TOOLS = {"sh", "bash", "python3", "gcc", "make", "sqlite3", "awk", "sed", "grep", "find", "tar", "gzip", "sort"}
 
 
@@ -100,5 +109,6 @@ async def test_a_cheat_fails(driver: Driver, name: str, cheat: str) -> None:
     assert await reward_of(driver, TASKS[name], f"cheats/{cheat}") == "0"
 
 
-def test_the_long_cheats_are_there() -> None:
+def test_the_long_cheats_are_there_and_no_sample_has_only_such() -> None:
     assert set(CHEATS) >= LONG_CHEATS
+    assert {name for name, _ in set(CHEATS) - LONG_CHEATS} == TASKS.keys()
