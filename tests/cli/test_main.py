@@ -105,7 +105,7 @@ def test_success_is_zero_and_silent_on_stderr(broken: str, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("arguments", "message", "path"),
     [
-        (["docter"], "No such command 'docter'. Did you mean 'doctor'?", "termarena"),
+        (["doctoor"], "No such command 'doctoor'. Did you mean 'doctor'?", "termarena"),
         (["--verbose"], "No such option: --verbose (Possible options: --version)", "termarena"),
         (["doctor", "--dockr"], "No such option: --dockr (Possible options: --docker)", "termarena doctor"),
         (["doctor", "now"], "Got unexpected extra argument(s) (now)", "termarena doctor"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from termarena.tasks import Dataset
 
-LEFT_TO_THE_LIBRARY = {"default_timeout_s", "retry_wait_s", "keep_state", "state_limit_bytes"}
+LEFT_TO_THE_LIBRARY = {"cpus", "memory_mb", "default_timeout_s", "retry_wait_s", "keep_state", "state_limit_bytes"}
 
 
 def test_every_option_is_one_of_the_run_one_of_the_selection_or_the_commands_own() -> None:
