@@ -79,6 +79,19 @@ def _problem(component: str) -> str | None:
     return None if shutil.which(component) else cure
 
 
+LONGEST = "test_suite_as_an_ordinary_user"
+LONG_FROM_AFAR = ("test_fifty_sandboxes_at_once", "test_ten_thousand_files", "test_swapping_links_under_transfers")
+"""Ten seconds each over an engine's own API, and tried with a local engine in any case."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest begins first, so that nobody waits for it alone at the end."""
+    items.sort(key=lambda item: LONGEST not in item.name)
+    for item in items:
+        if "docker-from-afar" in item.name and item.name.startswith(LONG_FROM_AFAR):
+            item.add_marker(pytest.mark.soak)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("soak") and not os.environ.get("TERMARENA_SOAK"):
         pytest.skip("a long count: make soak")
