@@ -27,7 +27,7 @@ from termarena.sandbox.contract import SandboxRecord
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Trace", "claim", "default_home", "list_traces", "sweep_dead", "sweep_traces"]
+__all__ = ["Trace", "claim", "default_home", "list_traces", "remove_cgroups", "sweep_dead", "sweep_traces"]
 
 BUSY_S = 1.0
 """How long a dead sandbox's last process may take to leave; one that takes longer is left to the next sweep."""
@@ -140,7 +140,7 @@ def list_traces(home: Path) -> tuple[SandboxRecord, ...]:
     return tuple(records)
 
 
-def _remove_cgroups(paths: list[Path]) -> bool:
+def remove_cgroups(paths: list[Path]) -> bool:
     """Whether they are gone. A process lets go of its lock before it leaves its cgroup, so a busy one is given time."""
     give_up = time.monotonic() + BUSY_S
     for path in paths:
@@ -168,7 +168,7 @@ def sweep_dead(parent: Path) -> int:
     dead = [folder for folder in _folders(parent) if not _is_locked(folder)]
     for folder in dead:
         cgroups = _about(folder).get("cgroups")
-        if _remove_cgroups([Path(str(path)) for path in cgroups] if isinstance(cgroups, list) else []):
+        if remove_cgroups([Path(str(path)) for path in cgroups] if isinstance(cgroups, list) else []):
             shutil.rmtree(folder, ignore_errors=True)
     for folder in _folders(parent, unfinished=True):
         shutil.rmtree(folder, ignore_errors=True)

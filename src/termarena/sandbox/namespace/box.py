@@ -376,6 +376,5 @@ class NamespaceSandbox:
             self._channel.close("it has been stopped")
             self._commands.close()
             os.close(self._held.pidfd)
-            if self._held.cgroup is not None:
-                self._held.cgroup.remove()
-            self._held.trace.remove()
+            if self._held.cgroup is None or await asyncio.to_thread(self._held.cgroup.remove):
+                self._held.trace.remove()

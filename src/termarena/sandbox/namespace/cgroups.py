@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies, oom_kills, read_usage
+from termarena.sandbox.state import remove_cgroups
 
 if TYPE_CHECKING:
     from termarena.sandbox.contract import Usage
@@ -98,11 +99,10 @@ class Cgroup:
         """How many processes the memory limit has killed so far; 0 where memory is not limited."""
         return oom_kills(self.groups) or 0
 
-    def remove(self) -> None:
-        """Remove the groups; every process must have ended. One that still holds something is left to the sweep."""
-        for folder in self.every_folder:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+    def remove(self) -> bool:
+        """Remove the groups, and give a process that is leaving one a moment. Whether they are gone: else the sandbox's
+        trace has to stay for the sweep."""
+        return remove_cgroups([*self.every_folder])
 
     def forget_born(self) -> None:
         """Nothing was born there after all: its counters would say that nothing ran."""

@@ -304,9 +304,8 @@ class NamespaceDriver:
             plan.open_cgroup()
             launched = await self._ask_for(plan)
         except BaseException as error:
-            if plan.cgroup is not None:
-                plan.cgroup.remove()
-            if trace is not None:
+            is_gone = plan.cgroup is None or plan.cgroup.remove()
+            if trace is not None and is_gone:
                 trace.remove()
             if isinstance(error, OSError):
                 raise SandboxStartError(f"the host refused: {error}", hint="run: termarena doctor") from error
