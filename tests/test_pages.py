@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,39 @@ def test_the_pages_are_read() -> None:
 def test_what_is_not_so_is_found(language: str, text: str, told: str) -> None:
     (problem,) = problems_of(Block(1, language, text, "checked", ""))
     assert told in problem
+
+
+def test_a_copied_file_turns_no_block_off(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("<!-- copy: examples/typist.py -->\n```sh\nfalse\n```\n")
+    copied, block = blocks_of(tmp_path / "page.md")
+    assert (copied.word, copied.reason) == ("copy", "examples/typist.py")
+    assert _is_run(block)
+
+
+OTHERS_WORDS = {"No matching distribution found", "termarena: command not found"}
+"""What pip and the shell say."""
+
+
+def _quoted_messages() -> list[str]:
+    """What a person who looks into the page for troubles has seen: the messages that it quotes."""
+    rows = [
+        line.split("|")[1] for line in (ROOT / "docs/troubleshooting.md").read_text().splitlines() if line[:1] == "|"
+    ]
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row) if " " in text]
+    return [text for text in quoted if text not in OTHERS_WORDS and "--" not in text]
+
+
+@cache
+def _all_that_is_said() -> str:
+    sayers = [ROOT / "Makefile", *(ROOT / "src").rglob("*.py")]
+    return "\n".join(path.read_text(encoding="utf-8") for path in sayers)
+
+
+@pytest.mark.parametrize("message", _quoted_messages())
+def test_a_quoted_message_is_one_of_ours(message: str) -> None:
+    """Its constant parts stand in files that can say them; what varies is a placeholder there."""
+    parts = [part.strip(" :") for part in re.split(r"…|\bN\b|127\S+|OPENAI_\w+|\bmy_agents\b|python3", message)]
+    assert [part for part in parts if part not in _all_that_is_said()] == []
 
 
 def _carry_out(page: Path, folder: Path, words: set[str | None]) -> None:

@@ -38,7 +38,7 @@ PAGES = sorted(
 WORDS = {"checked", "soak", "file", "copy"}
 
 _BLOCK = re.compile(
-    r"^(?P<set_in> *)(?:<!-- (?P<word>\w+): (?P<reason>[^\n]+?) -->\n(?P=set_in))?"
+    r"^(?P<set_in> *)(?:<!-- (?P<word>(?!copy:)\w+): (?P<reason>[^\n]+?) -->\n(?P=set_in))?"
     r"(?P<fence>`{3,})(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=set_in)(?P=fence)$"
     r"|^<!-- copy: (?P<copied>\S+) -->$",
     re.MULTILINE | re.DOTALL,
