@@ -180,3 +180,42 @@ def test_an_installation_in_a_clean_environment(minor: int, extra: str, tmp_path
     done = _run(str(own / "termarena"), "run", "--task", "*/hello-world", "--out", "run", cwd=tmp_path, PYTHONPATH="")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "run" / "report.json").read_text())["solved"] == 1
+
+
+@pytest.mark.soak
+def test_pipx_installs_the_programs(tmp_path: Path) -> None:
+    """pipx from the index in an environment of its own, then the wheel with an extra, as its users do."""
+    wheel = _wheel(_copy(tmp_path), tmp_path / "dist")
+    assert _run(sys.executable, "-m", "venv", "env", cwd=tmp_path, patience_s=LONG_S).returncode == 0
+    got = _run("env/bin/pip", "install", "--quiet", "pipx", cwd=tmp_path, patience_s=LONG_S)
+    assert got.returncode == 0, got.stderr
+    places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    installed = _run("env/bin/pipx", "install", f"{wheel}[stats]", cwd=tmp_path, patience_s=LONG_S, **places)
+    assert installed.returncode == 0, installed.stderr
+    assert {path.name for path in (tmp_path / "bin").iterdir()} == set(PROJECT["scripts"])
+    done = _run(
+        str(tmp_path / "bin" / "termarena"),
+        "run",
+        "--task",
+        "*/hello-world",
+        "--out",
+        "run",
+        cwd=tmp_path,
+        PYTHONPATH="",
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["solved"] == 1
+
+
+@pytest.mark.soak
+def test_an_isolated_build_is_the_one_without_isolation(tmp_path: Path) -> None:
+    """`python -m build` as anybody calls it, with a build system of its own from the index: the same wheel."""
+    clone = _copy(tmp_path)
+    words = (sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path / "isolated"), ".")
+    done = _run(*words, cwd=clone, patience_s=LONG_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (isolated,) = (tmp_path / "isolated").iterdir()
+    with zipfile.ZipFile(isolated) as one, zipfile.ZipFile(_wheel(clone, tmp_path / "plain")) as other:
+        names = {name for name in one.namelist() if not name.endswith(("WHEEL", "RECORD"))}
+        assert names == {name for name in other.namelist() if not name.endswith(("WHEEL", "RECORD"))}
+        assert [name for name in names if one.read(name) != other.read(name)] == []
