@@ -19,12 +19,15 @@ was missed, 2 if none was missed but some could not be measured.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
+
+import termarena
 
 sys.path.insert(0, str(Path(__file__).parent / "beside"))
 
@@ -91,7 +94,8 @@ class Bench:
     """The commands of one measurement, by name, and what came of each."""
 
     def __init__(self, options: Options, home: Path) -> None:
-        """Make the tasks."""
+        """Make the tasks, and compile the package as an installation of the peers' leaves theirs."""
+        compileall.compile_dir(Path(termarena.__file__).parent, quiet=2)
         self._count = options.tasks
         self._home = home
         self._folders = {

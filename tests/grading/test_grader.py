@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,6 +139,15 @@ async def test_variables_of_the_harness_reach_the_tests_by_name_only(
         job = bench.job(task, variables={"JUDGE_KEY": "given"})
         assert (await bench.grader.grade(box, job, graded_in="live")).reward == 1.0
     assert bench.output == "given\n"
+
+
+async def test_only_the_last_live_grading_leaves_its_tests_behind(bench: Bench) -> None:
+    task = bench.harbor("#!/bin/sh\necho 1 >/logs/verifier/reward.txt\n")
+    async with bench.worked(task) as box:
+        for is_last, status in ((False, 1), (True, 0)):
+            job = replace(bench.job(task), is_last=is_last)
+            assert (await bench.grader.grade(box, job, graded_in="live")).reward == 1.0
+            assert (await box.exec(["/bin/sh", "-c", "test -e /tests/test.sh"])).exit_status == status
 
 
 async def test_terminal_bench_1_tests_run_as_root_whoever_the_agent_was(bench: Bench) -> None:

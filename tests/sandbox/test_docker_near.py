@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox.support import CONFORMANCE_ROOT, out, sh
-from termarena.core.errors import SandboxBroken, SandboxFileError
+from termarena.core.errors import SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox import SandboxSpec
 from termarena.sandbox.docker import DockerDriver
 
@@ -121,3 +121,24 @@ async def test_changes_and_states_come_from_the_layer_itself(near: DockerSandbox
     snapshot = await near.snapshot()
     assert not hasattr(snapshot, "image")
     snapshot.close()
+
+
+async def test_the_engine_pauses_only_what_runs(near: DockerSandbox) -> None:
+    async def state() -> str:
+        told = (await near.container.engine.call("GET", f"/containers/{near.container.id}/json")).json()
+        return str(told["State"]["Status"])
+
+    for _ in range(20):  # where processes of the machine end under every look, it is paused to be sure
+        await near.freeze()
+        with pytest.raises(SandboxFrozen):
+            await sh(near, "true")
+        found = await state()
+        await near.thaw()
+        if found == "running":
+            break
+    assert found == "running"
+    await sh(near, "sleep 1000 &")
+    await near.freeze()
+    assert await state() == "paused"
+    await near.thaw()
+    assert await state() == "running"

@@ -72,7 +72,7 @@ class Grader:
         against the agent (a separate grader's box has none of them). `terminal` is the agent's, for tests that are to
         be typed into it. What the tests wrote goes to `job.output`, what they left in `/logs` to `job.logs`, in place
         of what an earlier grading put there; neither is there before its secrets are out of it. After a live grading
-        nothing of the tests is left in the box.
+        that is not the last nothing of the tests is left in the box.
 
         Whatever the tests do, and whatever the agent did to the box, is a verdict. A fault of the host raises
         `OSError`, what the driver cannot do `CapabilityMissing`, a variable that was not given `UsageError`. A live box
@@ -122,6 +122,8 @@ class Grader:
         await asyncio.to_thread(run.output.save, job.output, job.scrubber)
         async with keeping_logs(job) as logs:
             await _fetch(room, logs, found, laid=laid if is_live else None)
+            if is_live and not job.is_last:
+                await _clear(room, found, for_good=True)
             _judge(job, found, run, logs / "verifier")
 
 
@@ -139,7 +141,7 @@ async def _clear(room: Room, found: _Found, *, for_good: bool = False) -> tuple[
 async def _fetch(room: Room, logs: Path, found: _Found, *, laid: Mapping[str, str] | None) -> None:
     """Bring the logs to the host while nothing runs, and see whether what still runs would have written a reward.
 
-    `laid` are the tests' digests in a live grading, whose box is then left without a trace of it.
+    `laid` are the tests' digests in a live grading.
     """
     box = room.box
     if not await box.processes():
@@ -150,8 +152,6 @@ async def _fetch(room: Room, logs: Path, found: _Found, *, laid: Mapping[str, st
             found.findings += await altered_tests(box, laid or {})
         await _clear(room, found)
         found.findings += await takers_of_a_decoy(box, with_tests=False)
-    if laid is not None:
-        await _clear(room, found, for_good=True)
 
 
 def _is_gone(box: Sandbox, error: SandboxError) -> bool:

@@ -46,6 +46,8 @@ class GradingJob:
     timeout_multiplier: float = 1.0
     variables: Mapping[str, str] = field(default_factory=dict)
     """What fills in `${NAME}` in the grading's own variables; nothing of the harness's does by itself."""
+    is_last: bool = False
+    """Whether nothing comes after it in its sandbox, from which the tests then need not be taken away again."""
 
     @classmethod
     def of(cls, task: Task, *, step: Step | None = None, output: Path, **more: Unpack[_More]) -> GradingJob:

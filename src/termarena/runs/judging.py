@@ -66,6 +66,8 @@ class Case:
     """The agent's, for tests that are to be typed into it."""
     output: Path
     logs: Path
+    is_last: bool
+    """Whether the box is given up after it."""
 
 
 def is_live_evidence(task: Task, *, processes_left: int, agent_end: AgentEnd) -> bool:
@@ -285,4 +287,5 @@ class Judge:
             logs=case.logs,
             scrubber=self._scrubber,
             timeout_multiplier=self._options.timeout_multiplier,
+            is_last=case.is_last,
         )

@@ -223,6 +223,7 @@ async def _judged_again(
             terminal=None,
             output=place.test_output,
             logs=place.logs,
+            is_last=True,
         )
         return await setting.judge.judge(case)
 

@@ -206,6 +206,7 @@ class Trial:
             terminal=None,
             output=leg.output_in(self._folder),
             logs=logs,
+            is_last=leg.is_last,
         )
 
     def _is_needed_alive(self, setting: Setting, leg: Leg, end: AgentEnd) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.docker.census import Census, Group
     from termarena.sandbox.docker.hub import Hub
-    from termarena.sandbox.docker.local import Local
+    from termarena.sandbox.docker.local import Local, Sighting
     from termarena.sandbox.docker.overlay import Overlay
     from termarena.sandbox.docker.snapshots import LayerSnapshot, SavedSnapshot
 
@@ -37,6 +37,7 @@ AT_ONCE_API: Final = "/v1.41"
 REFUSED: Final = 400
 SETTLE_S: Final = 2.0
 LOOK_AGAIN_S: Final = 0.02
+LOOKS: Final = 4
 PAUSE_TRIES: Final = 8
 """With cgroups of version 1 a container that forks without end can outrun an engine's attempt to freeze it."""
 ROOM: Final = 16
@@ -73,6 +74,8 @@ class Container:
         self._pids_limit = 0
         self._own_processes = 2
         self._has_quota = False
+        self._has_checks = False
+        self._is_paused = False
         self._used = Usage()
         hub.listen(container_id, self._hear)
 
@@ -89,6 +92,7 @@ class Container:
         self._own_processes = 2 if has_keeper else 1
         self._pids_limit = int(told["HostConfig"].get("PidsLimit") or 0)
         self._has_quota = "size" in (told["HostConfig"].get("StorageOpt") or {})
+        self._has_checks = bool(told["Config"].get("Healthcheck"))
         self.local = find_local(self.id, int(told["State"]["Pid"])) if self._allow_local else None
         if self.local is not None:
             self.census = LocalCensus(self.name, self.local, has_keeper=has_keeper)
@@ -165,16 +169,26 @@ class Container:
         await self._thawed.wait()
 
     async def freeze(self) -> None:
-        """Pause it; raises `SandboxBroken`."""
+        """Let nothing in it run, nor begin; the engine pauses it only if something does. Raises `SandboxBroken`."""
         if self.is_frozen:
             return
         self._thawed.clear()
         try:
             async with self.pauses.alone():
-                await self._pause()
+                if not await self._is_still():
+                    await self._pause()
+                    self._is_paused = True
         except BaseException:
             self._thawed.set()
             raise
+
+    async def _is_still(self) -> bool:
+        """Whether only our idle command is in it and nobody but us starts another: seen from outside, in one look."""
+        if self.local is None or self._has_checks:
+            return False
+        sighting = await asyncio.to_thread(_look_at, self.local)
+        others = [one for one in sighting.seen[self._own_processes :] if one.is_living]
+        return sighting.is_whole and not others and self._are_idle(sighting.seen)
 
     async def _pause(self) -> None:
         for left in reversed(range(PAUSE_TRIES)):
@@ -189,7 +203,9 @@ class Container:
     async def thaw(self) -> None:
         """Let it go on; raises `SandboxBroken`."""
         if self.is_frozen:
-            await self._ask_to("unpause")
+            if self._is_paused:
+                await self._ask_to("unpause")
+                self._is_paused = False
             self._thawed.set()
 
     async def terminate(self, group: Group) -> None:
@@ -262,7 +278,9 @@ class Container:
 
     async def _is_idle(self) -> bool:
         """Whether its first process is our idle command."""
-        seen = self.local.processes() if self.local is not None else await self._seen_by_engine()
+        return self._are_idle(self.local.processes() if self.local is not None else await self._seen_by_engine())
+
+    def _are_idle(self, seen: list[Seen]) -> bool:
         own = seen[1 : self._own_processes]
         return bool(own) and all(" ".join(one.argv) == f"/bin/sh -c {KEEPER}" for one in own)
 
@@ -323,6 +341,17 @@ class Container:
         except EngineError as error:
             if error.status not in GONE:
                 raise SandboxBroken(self.name, f"could not be removed: {error.problem}") from error
+
+
+def _look_at(local: Local) -> Sighting:
+    """Whole, unless processes of this machine kept ending under every look."""
+    known: set[int] = set()
+    sighting = local.look(known)
+    for _ in range(LOOKS - 1):
+        if sighting.is_whole:
+            break
+        sighting = local.look(known)
+    return sighting
 
 
 def _fill(overlay: Overlay, layer: LayerSnapshot | SavedSnapshot) -> None:
