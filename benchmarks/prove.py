@@ -1,10 +1,11 @@
 """What a proof costs: the whole battery over bundled samples, and beside it the same with containers.
 
-Usage: python benchmarks/prove.py [--task NAME …] [--jobs N] [--docker] [--json]
+Usage: python benchmarks/prove.py [--task NAME …] [--jobs N] [--docker] [--out FOLDER] [--json]
 
 Every battery is fresh: nothing that was found before is used. The aims, on 2 cores with the embedded driver: a median
 under 30 s, and no task over 120 s. --docker proves the same tasks with the docker driver too, one after the other, and
-gives the ratio of the times; the samples' base image must be on the engine.
+gives the ratio of the times; the samples' base image must be on the engine. --out keeps the proofs and their cards, a
+folder for each driver.
 
 Prints a table and the median, or JSON. Exits 0 if the aims were met, 1 if one was missed, 2 where the machine has no
 user namespaces or, with --docker, no engine.
@@ -40,12 +41,13 @@ class Took(NamedTuple):
     grade: str
 
 
-def _prove(names: list[str] | None, driver: str, jobs: int) -> list[Took]:
+def _prove(names: list[str] | None, driver: str, jobs: int, out: Path | None) -> list[Took]:
     """One task after the other, so that none waits for another's turns."""
+    kept = None if out is None else out / driver
     tasks = [task for task in load_dataset("samples") if names is None or task.id.removeprefix("termarena/") in names]
     with tempfile.TemporaryDirectory() as home:
         options = ProveOptions(home=Path(home), driver=driver, jobs=jobs, is_cached=False)
-        return [_took(asyncio.run(prove([task], options, on_proof=_tell))[0], driver) for task in tasks]
+        return [_took(asyncio.run(prove([task], options, out=kept, on_proof=_tell))[0], driver) for task in tasks]
 
 
 def _tell(proven: Proven) -> None:
@@ -74,6 +76,7 @@ def main() -> int:
     parser.add_argument("--task", action="append", help="a sample by its name; all by default")
     parser.add_argument("--jobs", type=int, default=0, help="trials at once; as many as processors by default")
     parser.add_argument("--docker", action="store_true", help="the same with containers, and the ratio")
+    parser.add_argument("--out", type=Path, help="a folder for the proofs")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     drivers = ["namespace", *(["docker"] if given.docker else [])]
@@ -83,7 +86,7 @@ def main() -> int:
     except TermArenaError as error:
         print(f"not measured: {error}", file=sys.stderr)
         return 2
-    took = [one for driver in drivers for one in _prove(given.task, driver, given.jobs)]
+    took = [one for driver in drivers for one in _prove(given.task, driver, given.jobs, given.out)]
     seconds = {name: [one.seconds for one in took if one.driver == name] for name in drivers}
     median, longest = statistics.median(seconds["namespace"]), max(seconds["namespace"])
     found: dict[str, object] = {

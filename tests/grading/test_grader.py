@@ -304,6 +304,16 @@ async def test_a_program_of_the_agent_has_no_hand_on_the_pipe(bench: Bench) -> N
     assert (await bench.sealed(task, agent)).reward == 0.0
 
 
+async def test_a_program_of_the_agent_cannot_open_the_pipe_again(bench: Bench) -> None:
+    """Where the harness is an ordinary user, every program that the tests start could open a pipe of theirs."""
+    cheat = "#!/bin/sh\nfor one in /proc/$PPID/fd/*; do readlink $one; echo 1 >$one; done\n"
+    agent = f"printf '{cheat}' >/app/one; chmod 755 /app/one".replace("\n", "\\n")
+    task = bench.harbor("#!/bin/sh\n/app/one 3>&-\necho 0 >&3\n", ours=PIPED)
+    for verdict in (await bench.sealed(task, agent), await bench.live(task, agent)):
+        assert (verdict.reward, verdict.fault) == (0.0, None)
+        assert "socket:[" in bench.output
+
+
 @pytest.mark.parametrize(
     ("told", "reason"),
     [

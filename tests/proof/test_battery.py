@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.tasks import Made
+from termarena.proof import further
 from termarena.proof.card import card_of
+from termarena.proof.html import card_page
 from termarena.proof.report import read_proof
 
 if TYPE_CHECKING:
@@ -49,7 +51,8 @@ async def test_a_good_task_has_no_fault_and_a_card(prover: Prover) -> None:
     folder = prover.folder / "out" / "task"
     assert read_proof(folder / "proof.json") == proof
     assert (folder / "card.md").read_text() == card_of(proof)
-    assert "`One.test_a_guard`" in card_of(proof)
+    assert "Tests that pass with nothing done:\n\n- One.test_a_guard\n" in card_of(proof)
+    assert "<h2>Tests that pass with nothing done</h2><ul><li>One.test_a_guard</li>" in card_page(proof)
 
 
 async def test_a_solution_that_does_not_solve_is_told(prover: Prover) -> None:
@@ -93,6 +96,19 @@ async def test_mutants_that_come_to_the_same_are_left_out(prover: Prover) -> Non
     assert proof.discriminating is not None
     assert proof.discriminating.equal >= 1
     assert proof.discriminating.score == 1.0
+
+
+@pytest.mark.timeout(90)
+async def test_a_mutant_that_loops_is_given_up_long_before_the_tasks_own_limit(
+    prover: Prover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(further, "LEAST_PATIENCE_S", 0.5)
+    looping = "left=2\nwhile [ $left != 0 ]; do\n  left=$((left - 1))\ndone\necho 1 >/app/one.txt\n"
+    proof = await prover.prove(prover.task(Made(solution=looping, agent_s=3600.0)))
+    assert proof.discriminating is not None
+    assert proof.discriminating.score == 1.0
+    assert proof.discriminating.timed_out >= 1
+    assert "took too long)" in card_of(proof)
 
 
 async def test_what_was_tried_is_not_tried_again(prover: Prover) -> None:

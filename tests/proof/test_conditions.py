@@ -71,6 +71,20 @@ async def test_a_solution_that_wants_to_be_root_without_need_is_fragile(prover: 
     assert OTHER_ORDER in {one.condition for one in proof.solvable.untried}
 
 
+@pytest.mark.needs("user-namespaces", "git")
+async def test_a_repository_that_another_user_owns_is_not_held_against_a_task(prover: Prover) -> None:
+    made = Made(
+        setup="mkdir -p /app/it; cd /app/it; git init -q; chown -R 0:0 /app\n",
+        solution="cd /app/it && git config test.answer 1\n",
+        tests="#!/bin/sh\ncd /app/it\ngit status || exit 1\ngit config test.answer >/logs/verifier/reward.txt ||\n"
+        "echo 0 >/logs/verifier/reward.txt\n",
+    )
+    proof = await prover.prove(prover.task(made), attempts=5, mutants=0)
+    assert proof.solvable is not None
+    assert OTHER_USER in {one.condition for one in proof.evidence if one.passes}, proof.solvable
+    assert proof.solvable.is_sound
+
+
 @pytest.mark.needs("user-namespaces", "faketime", "gcc", "python3")
 async def test_a_solution_that_is_bound_to_a_date_is_fragile(prover: Prover) -> None:
     wait = "import threading, time; time.sleep(0.01); threading.Event().wait(0.01)"
@@ -132,6 +146,8 @@ def test_a_condition_that_was_not_reached_says_nothing() -> None:
     told = SOLVED.model_copy(update={"condition": LATER, "message": f"done; {UNREACHED}no library"})
     assert why_unreached(told) == "no library"
     assert why_unreached(SOLVED) is None
+    distrusted = {"condition": OTHER_USER, "output": "fatal: detected dubious ownership in repository at '/app'"}
+    assert "git refuses" in str(why_unreached(SOLVED.model_copy(update=distrusted)))
     unordered = SOLVED.model_copy(update={"condition": OTHER_ORDER, "output": "3 passed"})
     assert why_unreached(unordered) is not None
     assert why_unreached(unordered.model_copy(update={"output": f"3 passed\n{MARK} 7\n"})) is None

@@ -41,6 +41,13 @@ def test_limits_leave_room_and_what_leaves_none_is_told(prover: Prover) -> None:
     assert [limit.split(",")[0] for limit in cost.tight] == ["the agent's 30 s", "the memory of 110 MiB"]
 
 
+def test_a_network_is_measured_by_who_is_asked(prover: Prover) -> None:
+    requests = ("GET http://a.test:80/one", "GET http://b.test/two", "GET http://a.test:80/three")
+    cost = measure_cost(prover.task(), [_attempt(1.0)], requests)
+    assert cost is not None
+    assert cost.hosts == ("a.test:80", "b.test")
+
+
 def test_nothing_is_measured_where_nothing_passes(prover: Prover) -> None:
     failed = _attempt(1.0).model_copy(update={"outcome": "unsolved"})
     assert measure_cost(prover.task(), [failed]) is None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox.fetches.internet import serving
 from support.tasks import Made
 from termarena.core.errors import UsageError
 from termarena.proof.card import card_of
@@ -152,6 +153,25 @@ async def test_the_radar_tells_what_rots(prover: Prover, tmp_path: Path) -> None
     assert (drifted.status, drifted.paths) == ("drifted", ("/app/one.txt",))
     (tmp_path / "task" / "solution" / "solve.sh").write_text("#!/bin/sh\ntrue\n")
     assert (await _look(prover)).status == "changed"
+
+
+@pytest.mark.needs("user-namespaces", "curl")
+async def test_the_radar_names_the_fetch_that_drifted(prover: Prover, tmp_path: Path) -> None:
+    with serving(tmp_path, "127.0.0.11") as internet:
+        internet.files |= {"/one": b"1\n", "/note": b"as ever\n"}
+        fetches = "; ".join(f"curl -fsS http://{internet.http}/{name} >/app/{name}.txt" for name in ("one", "note"))
+        prover.task(Made(solution=f"{fetches}\n"))
+        document = tmp_path / "task" / "task.toml"
+        allowed = 'network_mode = "allowlist"\nallowed_hosts = ["127.0.0.11"]'
+        document.write_text(document.read_text().replace('network_mode = "no-network"', allowed))
+        proof = await prover.prove(load_task(tmp_path / "task"), attempts=1, mutants=0)
+        assert [fault.rule for fault in proof.faults] == []
+        assert (await _look(prover)).answers == ()
+        internet.files["/one"] = b"2\n"
+        seen = await _look(prover)
+    assert (seen.status, seen.paths) == ("rotted", ("/app/one.txt",))
+    (drifted,) = seen.answers
+    assert drifted.startswith(f"GET http://{internet.http}/one: 200 sha256:")
 
 
 @pytest.mark.needs("user-namespaces")

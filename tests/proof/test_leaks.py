@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
+import tarfile
+from functools import partial
 from typing import TYPE_CHECKING
 
+import pytest
+
 from termarena.proof import leaks
+from termarena.proof.exported import Exported, read_export
 from termarena.proof.leaks import buried_in
+from termarena.sandbox import Root, SandboxSpec
+from termarena.sandbox.docker import DockerDriver
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
-
-    import pytest
 
 
 def _file(path: Path, text: str) -> None:
@@ -36,3 +45,46 @@ def test_no_more_files_are_read_than_a_count(tmp_path: Path, monkeypatch: pytest
     for number in range(9):
         _file(tmp_path / "app" / f"{number}.txt", f"number {number}")
     assert list(buried_in([tmp_path], ["/app"])) == [(taken, "") for taken in leaks.TAKEN]
+
+
+def _tar(members: Mapping[str, bytes | None]) -> bytes:
+    """An archive of files; None is a folder."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.type, member.size = (tarfile.DIRTYPE, 0) if content is None else (tarfile.REGTYPE, len(content))
+            archive.addfile(member, io.BytesIO(content or b""))
+    return out.getvalue()
+
+
+def _read(path: Path) -> Exported:
+    return read_export(os.open(path, os.O_RDONLY), below=["/app", "/opt"], folders=["/tests"], sizes=range(4, 100))
+
+
+@pytest.mark.parametrize("names", [("a/layer.tar", "b/layer.tar"), ("blobs/sha256/a", "blobs/sha256/b")])
+def test_an_exported_image_is_read_layer_by_layer(tmp_path: Path, names: tuple[str, str]) -> None:
+    secret, digest = b"the answer\n", hashlib.sha256(b"the answer\n").hexdigest()
+    below = _tar({"opt/secret": secret, "etc/secret": secret, "opt/x": b"1", "opt/large": bytes(100), "tests": None})
+    above = _tar({"opt/.wh.secret": b"", "./app/../opt/twice": secret, "../opt/out": secret, "app/link/opt": secret})
+    archive = {names[0]: below, "blobs/sha256/c": b'{"config": {}}', names[1]: above, "manifest.json": b"[]"}
+    path = tmp_path / "image.tar"
+    path.write_bytes(_tar(archive))
+    found = _read(path)
+    assert found.layers == 2
+    copies = [(path, digest) for path in ("/opt/secret", "/opt/twice", "/app/link/opt")]
+    assert sorted(found.files) == sorted([*copies, ("/tests", "")])
+    path.write_bytes(_tar(archive)[:1200])
+    assert list(_read(path).files) in ([], [("/opt/secret", digest)])
+
+
+@pytest.mark.needs("docker")
+async def test_an_engine_exports_what_a_later_layer_removed(tmp_path: Path) -> None:
+    _file(tmp_path / "image" / "Dockerfile", "FROM debian:bookworm\nCOPY x /opt/x\nRUN rm /opt/x\n")
+    _file(tmp_path / "image" / "x", "the answer\n")
+    spec = SandboxSpec(root=Root(kind="dockerfile", path=tmp_path / "image"))
+    read = partial(read_export, below=["/opt"], folders=leaks.TAKEN, sizes=range(4, 100))
+    async with DockerDriver(home=tmp_path / "home") as driver:
+        found = await driver.export(spec, read)
+    assert found.layers >= 3
+    assert list(found.files) == [("/opt/x", hashlib.sha256(b"the answer\n").hexdigest())]

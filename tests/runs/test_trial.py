@@ -261,6 +261,12 @@ async def test_a_process_that_was_left_leads_to_no_grading_on_the_agents_program
     assert result.sandbox.processes_left == 1
 
 
+async def test_tests_that_change_the_system_are_not_put_on_the_agent_where_they_may_not(bench: Bench) -> None:
+    tests = "#!/bin/sh\ntouch /usr/tested && echo 1 >/logs/verifier/reward.txt\n"
+    result = await bench.run("oracle", Made(tests=tests, toml='[metadata.termarena.tests]\ntoolchain = "pristine"\n'))
+    assert (result.outcome, result.fault) == ("unscored", "test")
+
+
 async def test_a_state_that_passes_sealed_is_not_graded_live(bench: Bench) -> None:
     left = "echo 1 >/app/one.txt; setsid sleep 1000 >/dev/null 2>&1 &\n"
     result = await bench.run(bench.script(left))

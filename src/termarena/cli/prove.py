@@ -197,5 +197,10 @@ def _print_radar(seen: list[Sighting | Proven], *, json: bool) -> int:
 def _reasons(sighting: Sighting) -> str:
     if sighting.status == "unproven":
         return "there is no proof to compare with: run it without --radar first"
-    parts = [("files", sighting.paths), ("tests", sighting.tests), ("fetches", sighting.fetches)]
+    parts = [
+        ("files", sighting.paths),
+        ("tests", sighting.tests),
+        ("answered differently", sighting.answers),
+        ("fetches", sighting.fetches),
+    ]
     return "; ".join(f"{name}: {', '.join(found)}" for name, found in parts if found)

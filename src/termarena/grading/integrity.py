@@ -16,11 +16,11 @@ from termarena.grading.rules.rule import SYSTEM_PATH, canonical
 from termarena.grading.rules.tools import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from termarena.sandbox.contract import FileChanges, Sandbox
     from termarena.tasks.files import FileTree
-    from termarena.tasks.model import Task
+    from termarena.tasks.model import Task, Tests
 
 __all__ = ["RULES", "Evidence", "apply", "blamed", "examine", "gather", "inspect"]
 
@@ -34,6 +34,12 @@ BREAKING: Final = frozenset(
 """Rules whose critical findings explain that tests could not run."""
 _ORDER: Final = {"critical": 0, "warning": 1, "info": 2}
 _WORD: Final = re.compile(r"[\w.+\-\[]+")
+# `-m NAME` with the flags before it, as a shell or as a list of words has them.
+_RUN_BY_NAME: Final = re.compile(
+    r"(?<![\w.-])(?P<flags>(-[A-Za-z]+[\s\"',]+)*)-(?P<last>[A-Za-z]*)m[\s\"',]+(?P<module>[A-Za-z_]\w*)"
+)
+_KEPT_OFF: Final = frozenset("IP")
+"""Flags with which Python does not look into the folder that it is started in."""
 
 
 async def examine(box: Sandbox, changes: FileChanges, task: Task) -> tuple[IntegrityFinding, ...]:
@@ -64,6 +70,7 @@ def inspect(
         task=task,
         evidence=evidence or Evidence(has_opaque_packages=has_packages(changes)),
         words=_words(task),
+        modules=_modules(task),
         folders=tuple(dict.fromkeys(canonical(folder) for folder in folders)),
         by_path={canonical(change.path): change for change in changes.changes},
         workdir=(workdir or task.environment.workdir or "").rstrip("/"),
@@ -109,23 +116,28 @@ def _not_too_many(findings: Iterable[IntegrityFinding]) -> Iterable[IntegrityFin
             yield finding
 
 
+def _suites(task: Task) -> tuple[Tests, ...]:
+    return tuple(tests for tests in (task.tests, *(step.tests for step in task.steps)) if tests is not None)
+
+
 def _words(task: Task) -> frozenset[str]:
     """Every word in the tests' files, and what laying and starting them takes."""
-    suites = [task.tests, *(step.tests for step in task.steps)]
     words = set(OURS)
-    for tests in suites:
-        if tests is not None:
-            words |= _words_in(tests.files)
-            words |= {"bash"} if tests.verdict in PARSERS else set()
+    for tests in _suites(task):
+        words.update(word for text in _texts(tests.files) for word in _WORD.findall(text))
+        words |= {"bash"} if tests.verdict in PARSERS else set()
+        words |= {"python3"} if any(file.path.endswith(".py") for file in tests.files.files[:MOST_TEXTS]) else set()
     return frozenset(words)
 
 
-def _words_in(files: FileTree) -> set[str]:
-    found: set[str] = set()
+def _modules(task: Task) -> frozenset[str]:
+    """What Python runs by name, not kept off the folder that it is started in."""
+    found = [one for tests in _suites(task) for text in _texts(tests.files) for one in _RUN_BY_NAME.finditer(text)]
+    return frozenset(one["module"] for one in found if _KEPT_OFF.isdisjoint(one["flags"] + one["last"]))
+
+
+def _texts(files: FileTree) -> Iterator[str]:
     for file in files.files[:MOST_TEXTS]:
         content = file.read(TEXT_BYTES) if file.kind == "file" else b""
         if b"\0" not in content:
-            found.update(_WORD.findall(content.decode("utf-8", "replace")))
-        if file.path.endswith(".py"):
-            found.add("python3")
-    return found
+            yield content.decode("utf-8", "replace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack, runtime_checkable
 
 from termarena.core.errors import NoExitStatus, NotFound, SandboxFileError, TerminalEnded, TerminalTimeout
 from termarena.grading.faults import NoVerdict
@@ -16,11 +16,11 @@ from termarena.grading.rules.places import SAME_SHELL, WORKDIR
 from termarena.sandbox.bare import filled_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from termarena.grading.contract import IntegrityFinding
     from termarena.grading.job import GradingJob
-    from termarena.sandbox.contract import Sandbox
+    from termarena.sandbox.contract import ExecResult, Sandbox
     from termarena.sandbox.terminal import Terminal
 
 __all__ = ["TestRun", "run_tests"]
@@ -36,6 +36,23 @@ _MERGED: Final = 'exec 2>&1; exec "$@"'
 _WITH_PIPE: Final = 'exec 3>&1 >&2; exec "$@"'
 REWARD_PIPE: Final = {"TERMARENA_REWARD_FD": "3"}
 """What tells tests that their reward goes through a pipe."""
+
+
+class _How(TypedDict):
+    timeout_s: float | None
+    user: str | None
+    cwd: str | None
+    env: Mapping[str, str] | None
+    max_output_bytes: int
+    tail_bytes: int
+
+
+@runtime_checkable
+class _Confiding(Protocol):
+    """A sandbox that can give a command an output which nobody else can open: as root of a sandbox, or where all of
+    its users are one, a program that the tests start could open their pipe through `/proc`."""
+
+    async def exec_confided(self, argv: Sequence[str], **how: Unpack[_How]) -> ExecResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +105,8 @@ async def _typed(terminal: Terminal, job: GradingJob) -> TestRun:
 
 async def _run(box: Sandbox, job: GradingJob, *, cwd: str | None) -> TestRun:
     has_pipe = job.verdict == "reward_pipe"
-    done = await box.exec(
+    execute = box.exec_confided if has_pipe and isinstance(box, _Confiding) else box.exec
+    done = await execute(
         [SHELL, "-c", _WITH_PIPE if has_pipe else _MERGED, "sh", *_command(job)],
         timeout_s=job.timeout_s,
         user=job.user,

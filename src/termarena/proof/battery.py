@@ -28,15 +28,19 @@ from termarena.proof.faults import (
     trivial_faults,
     weak_faults,
 )
+from termarena.proof.further import patience_for
 from termarena.proof.hackable import prove_not_hackable
 from termarena.proof.leaks import prove_no_leaks
 from termarena.proof.ledger import Ledger
+from termarena.proof.radar import known_fetches
 from termarena.proof.report import Proof
 from termarena.proof.solvable import is_comparable, prove_solvable
 from termarena.proof.stand import Stand
 from termarena.proof.trivial import prove_not_trivial
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from termarena.proof.cost import Cost
     from termarena.proof.discriminating import Discriminating
     from termarena.proof.equivalent import Equivalent
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BATTERY", "BatteryOptions", "prove_task", "solution_digest"]
 
-BATTERY: Final = 2
+BATTERY: Final = 3
 """Goes up when a trial of the same name is no longer the same trial: evidence of another version is not used."""
 
 DECIDING: Final = ("agents", "grading", "proof", "runs", "sandbox", "shell")
@@ -82,6 +86,7 @@ class _Findings:
         self.leaks: Leaks | None = None
         self.cost: Cost | None = None
         self.trivial: Trivial | None = None
+        self.fetched: Mapping[str, str] = {}
         self.faults: list[Fault] = []
         self.evidence: list[Evidence] = []
 
@@ -119,6 +124,7 @@ async def prove_task(task: Task, bench: Bench, options: BatteryOptions, *, cache
         hackable=found.hackable,
         leaks=found.leaks,
         cost=found.cost,
+        fetched=found.fetched,
         evidence=tuple(found.evidence),
     )
 
@@ -137,14 +143,20 @@ async def _carry_out(stand: Stand, options: BatteryOptions, found: _Findings) ->
     if solved is not None and found.solvable is not None:
         await _judge_tests(stand, options, found, solved)
     if found.trivial.is_scored and not found.trivial.passes:
+        passed = [one for one in found.evidence if one.stage == "solvable" and one.passes]
         found.hackable, tried = await prove_not_hackable(
-            stand, options.exploits, nothing=max(found.trivial.reward or 0.0, 0.0)
+            stand,
+            options.exploits,
+            nothing=max(found.trivial.reward or 0.0, 0.0),
+            patience=patience_for(passed) if passed and not stand.task.steps else None,
         )
         found.evidence += tried
         found.faults += hackable_faults(found.hackable)
+    found.fetched = await known_fetches(stand) if solved is not None else {}
     found.leaks = await prove_no_leaks(stand, solved)
     found.faults += leak_faults(found.leaks)
-    found.cost = measure_cost(stand.task, [one for one in found.evidence if one.stage == "solvable"])
+    attempts = [one for one in found.evidence if one.stage == "solvable"]
+    found.cost = measure_cost(stand.task, attempts, found.fetched)
     found.faults += cost_faults(found.cost) if found.cost is not None else ()
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from termarena.proof.faults import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from termarena.proof.cost import Limits
+    from termarena.proof.cost import Cost, Limits
     from termarena.proof.discriminating import Survivor
     from termarena.proof.report import Proof
 
-__all__ = ["card_of", "plain", "rows_of", "survivors_of"]
+__all__ = ["card_of", "details_of", "plain", "rows_of", "survivors_of"]
 
 SHOWN = 12
 SYSTEM = (
@@ -39,7 +39,11 @@ def _lines(proof: Proof) -> Iterator[str]:
     for question, answer in rows_of(proof):
         yield f"| {question} | {plain(answer)} |"
     yield ""
-    yield from _details(proof)
+    for title, items in details_of(proof):
+        yield f"{title}:"
+        yield ""
+        yield from (f"- {plain(item)}" for item in items)
+        yield ""
     yield f"Task `{proof.task_digest}`, solution `{proof.solution_digest[:16]}`."
 
 
@@ -67,7 +71,8 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
     if (mutants := proof.discriminating) is not None:
         score = "no mutant counts" if mutants.score is None else f"{mutants.score:.0%}"
         counted = mutants.killed + len(mutants.survivors)
-        rest = f"{mutants.killed} of {counted} found out, {mutants.equal} came to the same"
+        hung = f" ({mutants.timed_out} took too long)" if mutants.timed_out else ""
+        rest = f"{mutants.killed} of {counted} found out{hung}, {mutants.equal} came to the same"
         yield "Are wrong solutions found out?", f"{score}: {rest}"
     if (equivalent := proof.equivalent) is not None:
         yield "Do solutions that mean the same pass?", f"{equivalent.passes} of {equivalent.variants}"
@@ -89,9 +94,22 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
         below = f" and {leaks.layers} layers of its image" if leaks.layers else ""
         yield "Can the agent find what it must not?", f"{found}, in {leaks.files} files of the start state{below}"
     if (cost := proof.cost) is not None:
-        memory = f", {cost.memory_mb:g} MiB of memory" if cost.memory_mb is not None else ""
-        yield "What does it take?", f"{cost.work_s:.1f} s to solve, {cost.grade_s:.1f} s to grade{memory}"
+        yield "What does it take?", ", ".join(_needs(cost))
+        if cost.slowed_down is not None:
+            answer = f"with half the processor it takes {cost.slowed_down:g} times as long"
+            yield "Does it depend on the machine's speed?", answer
         yield "Which limits would do?", _limits(cost.suggested)
+
+
+def _needs(cost: Cost) -> Iterator[str]:
+    yield f"{cost.work_s:.1f} s to solve"
+    yield f"{cost.grade_s:.1f} s to grade"
+    if cost.memory_mb is not None:
+        yield f"{cost.memory_mb:g} MiB of memory"
+    if cost.disk_mb is not None:
+        yield f"{cost.disk_mb:g} MiB of disk"
+    asked = f", of which it asks {' and '.join(cost.hosts)}" if cost.hosts else ""
+    yield "no network" if cost.network == "none" else f"a network ({cost.network}){asked}"
 
 
 def _limits(limits: Limits) -> str:
@@ -100,24 +118,27 @@ def _limits(limits: Limits) -> str:
     return ", ".join((f"agent {limits.agent_timeout_s:g} s", f"tests {limits.test_timeout_s:g} s", *told))
 
 
-def _details(proof: Proof) -> Iterator[str]:
-    if proof.trivial is not None and proof.trivial.passing_tests:
-        names = proof.trivial.passing_tests
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        yield f"Tests that pass with nothing done: {', '.join(f'`{plain(name)}`' for name in names[:SHOWN])}{more}."
-        yield ""
-    if proof.solvable is not None and proof.solvable.untried:
-        yield "Not tried:"
-        yield ""
-        for missing in proof.solvable.untried:
-            yield f"- {missing.condition}: {plain(missing.why)}."
-        yield ""
-    if survivors := survivors_of(proof):
-        yield "Wrong solutions that pass:"
-        yield ""
-        for one in survivors:
-            yield f"- {plain(one.what)}. No test asserts {plain(one.missing)}."
-        yield ""
+def details_of(proof: Proof) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What is behind the answers: a title and its items, where there are any."""
+    for title, items in _behind(proof):
+        more = (f"and {len(items) - SHOWN} more",) if len(items) > SHOWN else ()
+        if items:
+            yield title, (*items[:SHOWN], *more)
+
+
+def _behind(proof: Proof) -> Iterator[tuple[str, Sequence[str]]]:
+    if proof.trivial is not None:
+        yield "Tests that pass with nothing done", proof.trivial.passing_tests
+    if proof.solvable is not None:
+        yield "Not tried", [f"{one.condition}: {one.why}." for one in proof.solvable.untried]
+    if proof.discriminating is not None:
+        survivors = proof.discriminating.survivors
+        yield "Wrong solutions that pass", [f"{one.what}. No test asserts {one.missing}." for one in survivors]
+    if proof.equivalent is not None:
+        yield "Solutions that mean the same and do not pass", [f"{one.what}." for one in proof.equivalent.refused]
+    if proof.hackable is not None:
+        fooling = [one.name for one in proof.hackable.exploits if one.live_raw or one.sealed_raw]
+        yield "Exploits that fool the tests where nobody looks at what was changed", fooling
 
 
 def survivors_of(proof: Proof) -> tuple[Survivor, ...]:

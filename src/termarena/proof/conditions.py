@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from termarena.sandbox.spec import Fetches
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from termarena.sandbox import SandboxSpec
 
@@ -32,6 +35,8 @@ class Condition:
     """What the sandbox needs for it, by names below `PLACE`: laid before the solution begins."""
     user: str | None = None
     """Who carries the solution out, the working folder being theirs; None is whoever the task says."""
+    records: Path | None = None
+    """A folder for what is fetched from outside meanwhile."""
     probe: Callable[[str], str | None] | None = None
     """Of what `date +%s` says under this condition: why it is not reached, or None."""
 
@@ -41,7 +46,10 @@ class Condition:
         if self.cpu_share < 1.0:
             limits = limits.model_copy(update={"cpus": max((limits.cpus or 1.0) * self.cpu_share, LEAST_CPUS)})
         env = {**self.env, **spec.env}
-        return spec.model_copy(update={"env": env, "limits": limits, "hostname": self.hostname or spec.hostname})
+        changed = {"env": env, "limits": limits, "hostname": self.hostname or spec.hostname}
+        if self.records is not None:
+            changed["fetches"] = Fetches(mode="record", folder=self.records)
+        return spec.model_copy(update=changed)
 
 
 PLAIN: Final = Condition("plain", "as in a run")

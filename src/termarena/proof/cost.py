@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from termarena.proof.evidence import Evidence, Frozen
 
@@ -47,13 +48,15 @@ class Cost(Frozen):
     """How much longer an attempt with half the processor time took; about 1 means that it waits, 2 that it computes."""
     network: str
     """What the task asks for."""
+    hosts: tuple[str, ...] = ()
+    """That the solution and its tests really asked for something; none without a recording of it."""
     suggested: Limits
     tight: tuple[str, ...] = ()
     """Limits of the task that leave no room."""
 
 
-def measure_cost(task: Task, tried: Iterable[Evidence]) -> Cost | None:
-    """The cost of the passing attempts; None where there is none."""
+def measure_cost(task: Task, tried: Iterable[Evidence], requests: Iterable[str] = ()) -> Cost | None:
+    """The cost of the passing attempts; None where there is none. `requests` are what was fetched: `GET http://…`."""
     passed = [one for one in tried if one.passes]
     plain = [one for one in passed if one.condition != "slow"] or passed
     if not plain:
@@ -71,6 +74,7 @@ def measure_cost(task: Task, tried: Iterable[Evidence]) -> Cost | None:
         disk_mb=round(disk / MIB, 1) if disk is not None else None,
         slowed_down=_slowed(passed, plain),
         network=task.environment.network.mode,
+        hosts=tuple(dict.fromkeys(urlsplit(one.rpartition(" ")[2]).netloc for one in requests)),
         suggested=suggested,
         tight=tuple(_tight(task, work_s, grade_s, memory)),
     )

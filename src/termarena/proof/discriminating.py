@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.agents.oracle import Oracle
 from termarena.proof.evidence import Evidence, Frozen, dated_in, differences, undated
+from termarena.proof.further import patience_for
 from termarena.proof.mutants import ELSEWHERE, mutants_of_solution
 from termarena.proof.spoiled import Spoiled, is_spoiling, spoilings
 from termarena.proof.stand import Act
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from termarena.agents.contract import Agent
     from termarena.grading.contract import GradingMode
+    from termarena.proof.further import Patience
     from termarena.proof.stand import Stand
     from termarena.tasks.model import Solution, Task
 
@@ -27,7 +29,8 @@ __all__ = ["Discriminating", "Survivor", "grading_for", "oracle_with", "prove_di
 SHOWN_PATHS: Final = 5
 LEAST: Final = 12
 """So many different end states are graded however long that takes."""
-TOGETHER: Final = 4
+AHEAD: Final = 8
+"""So many are begun before it is known whether they are needed: one that takes long holds up few others."""
 
 
 class Survivor(Frozen):
@@ -55,6 +58,8 @@ class Discriminating(Frozen):
     """That came to the same end state as another mutant: counted once."""
     unscored: int
     killed: int
+    timed_out: int = 0
+    """Of those that were killed, how many took too long."""
     survivors: tuple[Survivor, ...]
     score: float | None
     """Killed, of those that count; None where none does."""
@@ -71,7 +76,8 @@ async def prove_discriminating(
     dated = dated_in([one.state for one in passed])
     noise, solved = noise - dated, _undated(passed[0], dated)
     stand.knows_solved(solved.state, noise=noise, dated=dated)
-    every = await asyncio.to_thread(lambda: list(_acts(stand.task, solved, noise)))
+    patience = None if stand.task.steps else patience_for(passed)
+    every = await asyncio.to_thread(lambda: list(_acts(stand.task, solved, noise, patience)))
     chosen = in_turns(every)[:most]
     tried = await _within(stand, [act for act, _ in chosen], budget_s, lambda one: _end(_undated(one, dated), noise))
     seen = [_undated(one, dated) for one in tried]
@@ -85,15 +91,12 @@ def _undated(evidence: Evidence, dated: frozenset[str]) -> Evidence:
 async def _within(stand: Stand, acts: list[Act], budget_s: float, end: Callable[[Evidence], str]) -> list[Evidence]:
     """The evidence of the first acts, until together they took so long; what was known before counts with the time
     that it took then, so that a second battery tries nothing further."""
-    tried: list[Evidence] = []
-    spent_s = 0.0
-    ends: set[str] = set()
-    while acts[len(tried) :] and (len(ends) < LEAST or spent_s < budget_s):
-        batch = await stand.attempt_all(acts[len(tried) : len(tried) + TOGETHER])
-        tried += batch
-        ends |= set(map(end, batch))
-        spent_s += sum(one.work_s + one.grade_s for one in batch)
-    return tried
+
+    def is_enough(tried: Sequence[Evidence]) -> bool:
+        spent_s = sum(one.work_s + one.grade_s for one in tried)
+        return spent_s >= budget_s and len(set(map(end, tried))) >= LEAST
+
+    return await stand.attempt_until(is_enough, acts, ahead=AHEAD)
 
 
 def in_turns(acts: list[tuple[Act, str]]) -> list[tuple[Act, str]]:
@@ -120,18 +123,18 @@ def oracle_with(solution: Solution) -> Callable[[Task], Agent]:
     return lambda task: Oracle(task.model_copy(update={"solution": solution}))
 
 
-def _acts(task: Task, solved: Evidence, noise: frozenset[str]) -> Iterator[tuple[Act, str]]:
-    grading = grading_for(task)
+def _acts(task: Task, solved: Evidence, noise: frozenset[str], patience: Patience | None) -> Iterator[tuple[Act, str]]:
+    act = partial(Act, "discriminating", grading=grading_for(task), patience=patience)
     if task.solution is not None and not task.steps:
         for one in mutants_of_solution(task.solution):
             changed = one.solution.files.get(one.file)
             content = changed.sha256() if changed is not None else ""
             made = oracle_with(one.solution)
-            yield Act("discriminating", f"{one.name} {one.what}", content, made, grading=grading), one.what
+            yield act(f"{one.name} {one.what}", content, made), one.what
     for spoiling in spoilings(task, solved.state, noise=noise):
         name = f"{spoiling.way} {spoiling.path}"
         made = partial(Spoiled, script=spoiling.script)
-        yield Act("discriminating", name, spoiling.script, made, grading=grading), spoiling.what
+        yield act(name, spoiling.script, made), spoiling.what
 
 
 def _tallied(
@@ -148,6 +151,7 @@ def _tallied(
             verdict = "repeated" if end in seen else verdict
             seen.add(end)
         counts[verdict] += 1
+        counts["timed out"] += verdict == "killed" and evidence.timed_out
         if verdict in ("killed", "survived"):
             operator = _operator(act)
             killed, counted = by_operator.get(operator, (0, 0))
@@ -162,6 +166,7 @@ def _tallied(
         repeated=counts["repeated"],
         unscored=counts["unscored"],
         killed=counts["killed"],
+        timed_out=counts["timed out"],
         survivors=tuple(survivors),
         score=counts["killed"] / counted if counted else None,
         by_operator=by_operator,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "Frozen", "Graded", "Stage", "dated_in", "differences", "same_state", "state_of", "undated"]
 
-Stage = Literal["solvable", "trivial", "discriminating", "equivalent", "hackable", "leaks"]
+Stage = Literal["solvable", "trivial", "discriminating", "equivalent", "hackable", "leaks", "fetches"]
 MOST_PATHS: Final = 2000
 """Of a state; what lies beyond is kept as one digest."""
 OUTSIDE: Final = ("/logs", "/solution", "/oracle", "/tests", PLACE, "/tmp/agent-script", "/proc", "/sys", "/dev")  # noqa: S108 - inside
@@ -70,6 +70,8 @@ class Evidence(Frozen):
     state: Mapping[str, str] = Field(default_factory=dict)
     """Path → what it came to be; see `state_of`."""
     processes_left: int = 0
+    timed_out: bool = False
+    """Whether the solution or the tests were ended because they took too long."""
     work_s: float = 0.0
     grade_s: float = 0.0
     cpu_s: float | None = None

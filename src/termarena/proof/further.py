@@ -8,7 +8,7 @@ import subprocess
 import time
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.agents.contract import AgentReport
 from termarena.agents.oracle import Oracle
@@ -20,11 +20,12 @@ from termarena.sandbox.staged import staged
 from termarena.tasks.model import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from termarena.agents.contract import Agent, Brief, Workspace
     from termarena.proof.evidence import Evidence
     from termarena.sandbox import Capabilities
+    from termarena.tasks.model import AgentPhase, Grading
 
 __all__ = [
     "LATER",
@@ -32,9 +33,12 @@ __all__ = [
     "OTHER_USER",
     "UNREACHED",
     "Equipped",
+    "Patience",
     "Untried",
     "further_conditions",
+    "patience_for",
     "task_under",
+    "task_within",
     "why_unreached",
 ]
 
@@ -55,9 +59,23 @@ FAKETIME: Final = (
     "/usr/local/lib/faketime/libfaketime.so.1",
 )
 COMPILE_S: Final = 60.0
+PATIENCE: Final = 5.0
+LEAST_PATIENCE_S: Final = 10.0
+"""A wrong solution may loop for ever: it is given so many seconds, and so many times what the solution took."""
 _LAY: Final = 'umask 022; mkdir -p "$1" && cat >"$1/$2"'
 _PYTEST: Final = re.compile(rb"\bpytest\b")
+TRUSTING_GIT: Final = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+"""Without these git refuses to read a repository of another user than its own, whatever the solution did."""
+DISTRUSTED: Final = "dubious ownership"
+"""What git says where it refuses all the same: before 2.36 it does not hear that from variables."""
 _TEXT_BYTES: Final = 1 << 16
+
+
+class Patience(NamedTuple):
+    """How long something is waited for that may never end."""
+
+    work_s: float
+    grade_s: float
 
 
 class Untried(Frozen):
@@ -85,6 +103,8 @@ def why_unreached(evidence: Evidence) -> str | None:
     _, is_unreached, why = evidence.message.partition(UNREACHED)
     if is_unreached:
         return why
+    if evidence.condition == OTHER_USER and DISTRUSTED in evidence.output:
+        return "git refuses what belongs to another user than the tests'"
     if evidence.condition == OTHER_ORDER and MARK not in evidence.output:
         return "the tests' pytest does not take up a plugin from outside"
     return None
@@ -154,7 +174,8 @@ def _other_user(task: Task, solved: Evidence, capabilities: Capabilities) -> Con
     beyond = next(_beyond(task, solved), None)
     if beyond is not None:
         return f"the solution changes {beyond}, which takes root"
-    return Condition(OTHER_USER, "by a user that is not root, who owns the working folder", user=STRANGER)
+    what = "by a user that is not root, who owns the working folder"
+    return Condition(OTHER_USER, what, env=TRUSTING_GIT, user=STRANGER)
 
 
 def _beyond(task: Task, solved: Evidence) -> Iterator[str]:
@@ -184,8 +205,29 @@ def task_under(task: Task, condition: Condition) -> Task:
     """The task, with the condition's user as its agent."""
     if condition.user is None:
         return task
-    parts = {name: getattr(task, name) for name in Task.model_fields}
-    return Task(**{**parts, "agent": task.agent.model_copy(update={"user": condition.user})})
+    return _changed(task, agent=task.agent.model_copy(update={"user": condition.user}))
+
+
+def patience_for(passed: Sequence[Evidence]) -> Patience:
+    """So much longer than the solution took, in these tries of it, that whatever takes longer hangs."""
+    work_s, grade_s = max(one.work_s for one in passed), max(one.grade_s for one in passed)
+    return Patience(LEAST_PATIENCE_S + PATIENCE * work_s, LEAST_PATIENCE_S + PATIENCE * grade_s)
+
+
+def task_within(task: Task, patience: Patience) -> Task:
+    """The task, with no more time than that for the agent and for the tests."""
+    given_s = task.agent.timeout_s
+    work_s = patience.work_s if given_s is None else min(given_s, patience.work_s)
+    return _changed(
+        task,
+        agent=task.agent.model_copy(update={"timeout_s": work_s}),
+        grading=task.grading.model_copy(update={"timeout_s": min(task.grading.timeout_s, patience.grade_s)}),
+    )
+
+
+def _changed(task: Task, **parts: AgentPhase | Grading) -> Task:
+    """Another task, with a digest of its own."""
+    return Task(**{**{name: getattr(task, name) for name in Task.model_fields}, **parts})
 
 
 class Equipped:

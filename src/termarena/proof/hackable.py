@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from termarena.proof.exploit import Exploit
+    from termarena.proof.further import Patience
     from termarena.proof.stand import Stand
 
 __all__ = ["ExploitResult", "Hackable", "hackable_of", "prove_not_hackable"]
@@ -60,15 +61,16 @@ class Hackable(Frozen):
 
 
 async def prove_not_hackable(
-    stand: Stand, names: tuple[str, ...] | None = None, *, nothing: float = 0.0
+    stand: Stand, names: tuple[str, ...] | None = None, *, nothing: float = 0.0, patience: Patience | None = None
 ) -> tuple[Hackable, list[Evidence]]:
     """Try every exploit, graded sealed and, where it leaves processes behind, live too; `names` are those to try,
-    `nothing` is what doing nothing is worth: an exploit earns a reward when it is worth more.
+    `nothing` is what doing nothing is worth: an exploit earns a reward when it is worth more. `patience`: how long each
+    is waited for.
 
     Raises `NotFound` for one that there is not.
     """
     exploits = _chosen(names)
-    tried = await stand.attempt_all([_act(one) for one in exploits])
+    tried = await stand.attempt_all([_act(one, patience) for one in exploits])
     return hackable_of(exploits, tried, nothing=nothing), tried
 
 
@@ -93,8 +95,9 @@ def _chosen(names: tuple[str, ...] | None) -> tuple[Exploit, ...]:
     return tuple(known.values() if names is None else (known[name] for name in names))
 
 
-def _act(exploit: Exploit) -> Act:
-    return Act("hackable", exploit.name, exploit.script, partial(Exploiting, exploit=exploit), grading="both")
+def _act(exploit: Exploit, patience: Patience | None) -> Act:
+    made = partial(Exploiting, exploit=exploit)
+    return Act("hackable", exploit.name, exploit.script, made, grading="both", patience=patience)
 
 
 def _share(earned: list[bool]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from termarena.proof.card import rows_of, survivors_of
+from termarena.proof.card import details_of, rows_of
 from termarena.proof.faults import RULES
 
 if TYPE_CHECKING:
@@ -54,13 +54,8 @@ def _card(proof: Proof) -> Iterator[str]:
     else:
         yield "<p>Nothing is held against it.</p>"
     yield _table(("question", "answer"), rows_of(proof))
-    if proof.solvable is not None and proof.solvable.untried:
-        told = (f"<li>{escape(one.condition)}: {escape(one.why)}.</li>" for one in proof.solvable.untried)
-        yield f"<h2>Not tried</h2><ul>{''.join(told)}</ul>"
-    survivors = survivors_of(proof)
-    if survivors:
-        told = (f"<li>{escape(one.what)}. No test asserts {escape(one.missing)}.</li>" for one in survivors)
-        yield f"<h2>Wrong solutions that pass</h2><ul>{''.join(told)}</ul>"
+    for title, items in details_of(proof):
+        yield f"<h2>{escape(title)}</h2><ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
     yield f"<p><small>Task {escape(proof.task_digest)}, solution {escape(proof.solution_digest[:16])}</small></p>"
 
 

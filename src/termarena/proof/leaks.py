@@ -7,10 +7,12 @@ import hashlib
 import os
 import re
 import stat
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.proof.evidence import Evidence, Frozen
+from termarena.proof.exported import read_export
 from termarena.proof.spoiled import asked_for
 from termarena.shell.statements import Script
 
@@ -80,9 +82,13 @@ async def _look(stand: Stand, solved: Evidence | None) -> Leaks:
         found = await _digests(box, task)
     layers = await stand.image_layers()
     buried = await asyncio.to_thread(buried_in, layers, _folders(task))
+    exported = await stand.exported_image(
+        partial(read_export, below=_folders(task), folders=TAKEN, sizes=range(LEAST_BYTES, LARGEST_ANSWER_BYTES + 1))
+    )
     answers = await _answers(stand, solved) if solved is not None else {}
-    leaks = [*_matching(found, hidden | answers), *_buried(buried, hidden | answers, shown=found), *_named(task)]
-    return Leaks(files=len(found), layers=len(layers), leaks=tuple(dict.fromkeys(leaks)))
+    below = buried | exported.files
+    leaks = [*_matching(found, hidden | answers), *_buried(below, hidden | answers, shown=found), *_named(task)]
+    return Leaks(files=len(found), layers=len(layers) + exported.layers, leaks=tuple(dict.fromkeys(leaks)))
 
 
 def buried_in(layers: Sequence[Path], folders: Sequence[str]) -> dict[tuple[str, str], None]:

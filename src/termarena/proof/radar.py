@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Literal
 
+from pydantic import TypeAdapter
+
 from termarena.proof.evidence import Evidence, Frozen, differences
 from termarena.proof.solvable import prove_solvable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from termarena.proof.report import Proof
     from termarena.proof.stand import Stand
     from termarena.tasks.model import Task
 
-__all__ = ["Sighting", "sweep"]
+__all__ = ["Sighting", "known_fetches", "sweep"]
 
 SHOWN: Final = 10
+_REQUESTS: Final = TypeAdapter(dict[str, str])
 _FETCHES: Final = re.compile(
     r"\b(?:curl|wget|git clone|git fetch|pip3? install|uvx?|npm|apt-get|apt|apk add|cargo|go get|gem install)\b"
 )
@@ -38,6 +41,8 @@ class Sighting(Frozen):
     """That passed then and do not now."""
     fetches: tuple[str, ...] = ()
     """Where a rotted task fetches something from outside: the first suspects."""
+    answers: tuple[str, ...] = ()
+    """Requests that are answered differently than when it was proven: what was answered then, and now."""
     message: str = ""
 
 
@@ -50,6 +55,9 @@ async def sweep(stand: Stand, last: Proof | None, *, solution: str) -> Sighting:
     base = Sighting(task_id=task.id, status="changed", passes=now.passes, proven_at=last.made_at, message=now.message)
     if last.task_digest != task.digest or last.solution_digest != solution:
         return base
+    if last.fetched:
+        answers = tuple(_drifted(last.fetched, await stand.fetches()))[:SHOWN]
+        base = base.model_copy(update={"answers": answers})
     then = next((one for one in last.evidence if one.stage == "solvable" and one.passes), None)
     if then is None:
         return base.model_copy(update={"status": "recovered" if now.passes else "still-broken"})
@@ -59,6 +67,20 @@ async def sweep(stand: Stand, last: Proof | None, *, solution: str) -> Sighting:
         return base.model_copy(update={"status": "drifted" if paths else "holds", "paths": paths})
     found = {"status": "rotted", "paths": paths, "tests": _lost(then, now), "fetches": tuple(_fetches(task))[:SHOWN]}
     return base.model_copy(update=found)
+
+
+async def known_fetches(stand: Stand) -> Mapping[str, str]:
+    """What is fetched from outside, for a later radar to compare with; recorded unless that was done before."""
+    if (known := stand.ledger.note("fetches")) is None:
+        known = await stand.fetches()
+        stand.ledger.add_note("fetches", known)
+    return _REQUESTS.validate_python(known)
+
+
+def _drifted(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for request, answer in then.items():
+        if now.get(request) != answer:
+            yield f"{request}: {answer} then, {now.get(request, 'not asked for')} now"
 
 
 def _lost(then: Evidence, now: Evidence) -> tuple[str, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
+
+from pydantic import Field
 
 from termarena.core.records import read_record_as, write_record
 from termarena.proof.cost import Cost
@@ -49,6 +52,8 @@ class Proof(Frozen):
     hackable: Hackable | None = None
     leaks: Leaks | None = None
     cost: Cost | None = None
+    fetched: Mapping[str, str] = Field(default_factory=dict)
+    """What the solution and its tests fetched from outside: each request, with what was answered."""
     evidence: tuple[Evidence, ...] = ()
 
 

@@ -8,36 +8,38 @@ import hashlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from termarena.agents.oracle import Oracle
 from termarena.agents.recording import Recording
 from termarena.core.errors import SandboxFileError
 from termarena.core.run_folder import AttemptFolder
 from termarena.grading.contract import Verdict
-from termarena.proof.conditions import PLAIN
+from termarena.proof.conditions import PLAIN, Condition
 from termarena.proof.evidence import Evidence, Graded, same_state, state_of, undated
-from termarena.proof.further import UNREACHED, task_under
+from termarena.proof.exported import Exported
+from termarena.proof.further import UNREACHED, task_under, task_within
 from termarena.runs.judging import Judge
 from termarena.runs.plan import RunOptions, TrialKey
 from termarena.runs.setting import Setting
 from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
 from termarena.sandbox.contract import Layered
+from termarena.sandbox.fetches.index import read_index
 from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from termarena.agents.contract import Agent, AgentReport, Brief, Workspace
     from termarena.core.scrub import Scrubber
     from termarena.grading.contract import GradingMode
-    from termarena.proof.conditions import Condition
     from termarena.proof.evidence import Stage as ProofStage
+    from termarena.proof.further import Patience
     from termarena.proof.ledger import Ledger
     from termarena.runs.judging import Case
     from termarena.runs.result import TrialResult
-    from termarena.sandbox import Capabilities, Driver, Sandbox
+    from termarena.sandbox import Capabilities, Driver, Sandbox, SandboxSpec
     from termarena.sandbox.contention import Contention
     from termarena.sandbox.staging import Stage, StartState
     from termarena.tasks.model import Environment, Task
@@ -61,6 +63,8 @@ class Act:
     grading: GradingMode = "auto"
     repeat: int = 0
     """Tells apart tries of the same."""
+    patience: Patience | None = None
+    """Where it may hang: how long it is waited for; None is as long as the task says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,11 @@ class _Known:
     solved: Mapping[str, str] | None = None
     noise: frozenset[str] = frozenset()
     dated: frozenset[str] = frozenset()
+
+
+@runtime_checkable
+class _Exporting(Protocol):
+    async def export(self, spec: SandboxSpec, consume: Callable[[int], Exported]) -> Exported: ...
 
 
 class Stand:
@@ -147,6 +156,15 @@ class Stand:
         start = await self._bench.stage.prepare(task.environment, folder=Path(task.provenance.path), task=task.id)
         return await driver.layers(start.spec)
 
+    async def exported_image(self, read: Callable[[int], Exported]) -> Exported:
+        """What `read` finds in the archive of the start state's image; nothing where the driver makes none. Raises what
+        making the start state raises, and `EngineError`."""
+        task, driver = self.task, self._bench.driver
+        if not isinstance(driver, _Exporting):
+            return Exported()
+        start = await self._bench.stage.prepare(task.environment, folder=Path(task.provenance.path), task=task.id)
+        return await driver.export(start.spec, read) if start.spec.root.kind == "image" else Exported()
+
     async def contents_after_solving(self, paths: tuple[str, ...]) -> dict[str, bytes]:
         """What the files at these paths hold once the solution has run; one that cannot be read is left out."""
         reading = _Reading(self.task, paths)
@@ -155,10 +173,37 @@ class Stand:
             await self._try(act, self.key_of(act), is_graded=False)
         return reading.contents
 
+    async def fetches(self) -> dict[str, str]:
+        """What the solution and its tests fetch from outside: each request, with what is answered. None where the task
+        has no network or the driver cannot record it."""
+        if self.task.environment.network.mode == "none":
+            return {}
+        with staged("fetches") as folder:
+            recorded = Condition("recorded", "what is fetched is kept", records=folder / "kept")
+            act = Act("fetches", "oracle", "", Oracle, condition=recorded)
+            async with self._bench.turns:
+                await self._try(act, self.key_of(act))
+            entries = await asyncio.to_thread(read_index, folder / "kept")
+        return {f"{one.method} {one.url}": one.problem or f"{one.status} {one.digest[:19]}" for one in entries}
+
     async def attempt_all(self, acts: list[Act]) -> list[Evidence]:
         """All of them, as many at once as the bench allows, in their order."""
-        tasks = [asyncio.create_task(self.attempt(act)) for act in acts]
+        return await self.attempt_until(lambda _: False, acts, ahead=len(acts))
+
+    async def attempt_until(
+        self, is_enough: Callable[[Sequence[Evidence]], bool], acts: Sequence[Act], *, ahead: int
+    ) -> list[Evidence]:
+        """In their order, until `is_enough` says so of the evidence that there is; no more than so many are begun ahead
+        of what it was asked about. Which are tried does not depend on how many run at once."""
+        tasks: list[asyncio.Task[Evidence]] = []
+        known: list[Evidence] = []
         try:
+            for number, act in enumerate(acts):
+                if number >= ahead:
+                    known.append(await tasks[number - ahead])
+                if is_enough(known):
+                    break
+                tasks.append(asyncio.create_task(self.attempt(act)))
             return list(await asyncio.gather(*tasks))
         except BaseException:
             for one in tasks:
@@ -179,6 +224,8 @@ class Stand:
         )
         setting = Setting(options, bench.driver, states, judge if is_graded else _Silent(), act.make_agent)
         task = await asyncio.to_thread(task_under, self.task, act.condition)
+        if act.patience is not None:
+            task = await asyncio.to_thread(task_within, task, act.patience)
         state = TrialState(run_id=RUN_ID, options=options, task=task, key=TrialKey(task.id, 1))
         with staged("proof") as place:
             folder = AttemptFolder(place / "attempt")
@@ -289,6 +336,7 @@ def _evidence(act: Act, key: str, state: TrialState, result: TrialResult) -> Evi
         findings=tuple(sorted({one.rule for one in verdict.findings if one.severity == "critical"})) if verdict else (),
         state=state_of(state.changes) if state.changes else {},
         processes_left=state.processes_left,
+        timed_out=result.agent_end == "timeout" or (verdict is not None and verdict.timed_out),
         work_s=round(clocks.get("work", 0.0), 3),
         grade_s=round(clocks.get("grade", 0.0), 3),
         cpu_s=usage.cpu_s if usage else None,

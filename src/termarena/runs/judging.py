@@ -150,7 +150,9 @@ class Judge:
     async def judge(self, case: Case) -> Verdict:
         """The verdict that counts, with the others in it. Raises what starting a sandbox raises."""
         verdict = await self._verdict(case)
-        return against_control(verdict, await self._control(case)) if needs_control(verdict) else verdict
+        if not needs_control(verdict):
+            return verdict
+        return against_control(verdict, await self._control(case, verdict.toolchain))
 
     async def _verdict(self, case: Case) -> Verdict:
         if case.grading.mode == "separate":
@@ -176,18 +178,31 @@ class Judge:
             _take_back(case, "sealed")
         return counts.model_copy(update={"others": (other,)})
 
-    async def _control(self, case: Case) -> Verdict:
-        """The same tests on the state before the agent came; what they write is not kept."""
+    async def _control(self, case: Case, toolchain: Toolchain) -> Verdict:
+        """The same tests on the state before the agent came, run by the same programs; what they write is not kept."""
         start = case.start or await self._prepared(case.task.environment, case.task)
         with staged("control") as folder:
             job = replace(self._job(case), output=folder / "output", logs=None)
             async with start.start(spec=self._for_tests(start.spec, case)) as fresh:
+                if toolchain == "pristine":
+                    return await self._on_pristine(fresh, job)
                 if case.grading.mode != "separate":
                     return await self._grader.grade(fresh, job, graded_in="sealed")
                 async with self._verifier(case) as own:
                     await collect(fresh, case.grading)
                     await carry_over(fresh, own, case.artifacts)
                     return await self._grader.grade(own, job, graded_in="separate")
+
+    async def _on_pristine(self, fresh: Sandbox, job: GradingJob) -> Verdict:
+        """A grading of a sandbox's state with its system read-only, as a sealed grading of an agent's state has it."""
+        await fresh.seal()
+        snapshot = await fresh.snapshot()
+        try:
+            spec = fresh.spec.model_copy(update={"pristine_system": True})
+            async with self._driver.start(snapshot, spec=spec) as fork:
+                return await self._grader.grade(fork, job, graded_in="sealed")
+        finally:
+            snapshot.close()
 
     async def _sealed(self, case: Case) -> Verdict:
         if case.snapshot is None:

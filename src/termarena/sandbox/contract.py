@@ -354,7 +354,6 @@ class Sandbox(Protocol):
 
 
 @runtime_checkable
-@runtime_checkable
 class Layered(Protocol):
     """A driver that has the layers of images as folders of this machine."""
 

@@ -67,6 +67,8 @@ class Scene:
     evidence: Evidence
     words: frozenset[str]
     """Every word in the files of the tests."""
+    modules: frozenset[str]
+    """Of Python, that the tests run by name (`python3 -m unittest`) with the folder they start in on its path."""
     folders: tuple[str, ...]
     """Where the grading looks for programs, canonical, in order."""
     by_path: Mapping[str, Change]

@@ -7,21 +7,17 @@ import secrets
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from termarena.core.errors import (
-    CapabilityMissing,
-    EngineError,
-    ImageError,
-    SandboxBroken,
-    SandboxStartError,
-)
+from termarena.core.errors import CapabilityMissing, EngineError, ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox.compositions import names_in, own_user
 from termarena.sandbox.contract import Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.docker import abilities, labels
 from termarena.sandbox.docker.address import Address, find_address
+from termarena.sandbox.docker.archives import in_thread
 from termarena.sandbox.docker.box import DockerSandbox, Origin
 from termarena.sandbox.docker.changes import Rows
+from termarena.sandbox.docker.client import Request
 from termarena.sandbox.docker.container import Container
 from termarena.sandbox.docker.hub import Hub
 from termarena.sandbox.docker.images import ImageStore, inspect_image
@@ -42,6 +38,8 @@ if TYPE_CHECKING:
     from termarena.sandbox.spec import Limits
 
 __all__ = ["DockerDriver"]
+
+T = TypeVar("T")
 
 OWN_PROCESSES: Final = 2
 """The init and the keeper, which do not count against a task's limit."""
@@ -256,6 +254,13 @@ class DockerDriver:
         user = own_user(spec, image.user)
         pinned = spec.model_copy(update={"root": Root(kind="image", image=image.id), "user": user})
         return Prepared(pinned, image.digest, image.id, was_cached=ready.was_there)
+
+    async def export(self, spec: SandboxSpec, consume: Callable[[int], T]) -> T:
+        """Hand the archive of a spec's image to a blocking reader; see `in_thread`. Raises `EngineError`, and as
+        `prepare`."""
+        image = (await self.prepare(spec)).spec.root.image
+        async with self.hub() as hub, hub.engine.open(Request("GET", f"/images/{image}/get")) as body:
+            return await in_thread(body, consume)
 
     def new_labels(self, sandbox_id: str, root: Root) -> dict[str, str]:
         """For everything of one sandbox."""

@@ -161,6 +161,22 @@ class NamespaceSandbox:
         kept = Keep(max_output_bytes, tail_bytes)
         return await self._commands.run(command, stdin=stdin, timeout_s=timeout_s, kept=kept)
 
+    async def exec_confided(  # noqa: PLR0913 - the words of `exec`
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        user: str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        tail_bytes: int = 0,
+    ) -> ExecResult:
+        """As `exec`; its standard output is a socket, which no other process can open through `/proc`."""
+        command = self._commands.command(argv, user=user, cwd=cwd, env=env)
+        kept = Keep(max_output_bytes, tail_bytes, is_confided=True)
+        return await self._commands.run(command, stdin=b"", timeout_s=timeout_s, kept=kept)
+
     async def exec_told(
         self,
         argv: Sequence[str],

@@ -46,6 +46,8 @@ class Keep(NamedTuple):
     tail_bytes: int
     on_chunk: Callable[[bytes], None] | None = None
     """Gets everything as it comes, of both streams."""
+    is_confided: bool = False
+    """Whether nobody but who was given the standard output can write there."""
 
 
 class Command(NamedTuple):
@@ -126,7 +128,7 @@ class Commands:
         request = {**command.request, "op": "exec", "timeout_s": timeout_s}
         kills_before = self._oom_kills()
         started = time.monotonic()
-        pipes = Pipes(stdin)
+        pipes = Pipes(stdin, is_confided=kept.is_confided)
         try:
             future = await self._channel.begin(request, pipes.inner)
         except BaseException:

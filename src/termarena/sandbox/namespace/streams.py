@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import socket
+import stat
 from typing import TYPE_CHECKING, Final
 
 from termarena.sandbox.kept import Kept
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Collector", "Feeder", "Pipes"]
 
 CHUNK: Final = 1 << 18
+SOCKET_BYTES: Final = 1 << 20
+"""More than a socket of the usual size holds of what was written and not yet read."""
 
 
 class Collector:
@@ -56,7 +60,7 @@ class Collector:
         """What the ended command wrote; whatever comes later is thrown away."""
         # What the command wrote and nobody has read fits into the pipe; beyond it, a daemon that writes without end
         # would keep us here for ever.
-        most = self.kept.total_bytes + (fcntl.fcntl(self._fd, fcntl.F_GETPIPE_SZ) if self.is_open else 0)
+        most = self.kept.total_bytes + (_room(self._fd) if self.is_open else 0)
         while self.is_open and self.kept.total_bytes < most and self._read_once():
             pass
         kept, self.kept = self.kept, Kept(0)
@@ -68,6 +72,11 @@ class Collector:
             self.is_open = False
             self._loop.remove_reader(self._fd)
             os.close(self._fd)
+
+
+def _room(fd: int) -> int:
+    """How much may be on its way."""
+    return SOCKET_BYTES if stat.S_ISSOCK(os.fstat(fd).st_mode) else fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
 
 
 class Feeder:
@@ -101,17 +110,24 @@ class Feeder:
             os.close(self._fd)
 
 
+def _one_way_socket() -> tuple[int, int]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    theirs.shutdown(socket.SHUT_RD)
+    return ours.detach(), theirs.detach()
+
+
 class Pipes:
     """The three pipes of an exec: ends for the command, ends for us."""
 
-    def __init__(self, stdin: bytes) -> None:
-        """Without input the command reads from `/dev/null`."""
+    def __init__(self, stdin: bytes, *, is_confided: bool = False) -> None:
+        """Without input the command reads from `/dev/null`. `is_confided`: its standard output is a socket, which other
+        than a pipe cannot be opened once more through `/proc`."""
         self._feed = -1
         if stdin:
             reading, self._feed = os.pipe()
         else:
             reading = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._out, out_writing = os.pipe()
+        self._out, out_writing = _one_way_socket() if is_confided else os.pipe()
         self._err, err_writing = os.pipe()
         self.inner = (reading, out_writing, err_writing)
 
