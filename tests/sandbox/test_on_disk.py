@@ -202,7 +202,7 @@ def _in_a_small_home(size: str, program: str) -> dict[str, object]:
 def test_a_home_that_cannot_keep_changes_leaves_them_in_memory() -> None:
     found = _in_a_small_home("ramfs", "start")
     assert found["is_on_disk"] is False
-    assert "find no room" in str(found["notes"])
+    assert "files stay in memory" in str(found["notes"])
     assert found["fact"] is False
 
 

@@ -245,18 +245,18 @@ class NamespaceSandbox:
                 room = room_of(os.statvfs_result(told["disk"]))
                 kills = told["watch_kills"] if self._held.cgroup is None else None
                 self._used = Usage(oom_kills=kills, disk_bytes=room.used_bytes, disk_full=room.is_full)
-                if told["on_disk"] is not None:
-                    measured = await self._files.job("measure", places=[])
-                    self._note_disk({**told["on_disk"], "used_bytes": measured["size_bytes"]})
+                if told["on_disk"] is not None and (self._is_frozen or self._is_sealed):
+                    # Nobody in it can hold up whoever counts.
+                    told["on_disk"]["used_bytes"] = (await self._files.job("measure", places=[]))["size_bytes"]
+                self._note_disk(told["on_disk"])
         self._count()
         return self._used
 
     def _note_disk(self, told: dict[str, Any] | None) -> None:
         """Take over what its process 1 knows of its files on disk."""
         if told is not None:
-            used = int(told["used_bytes"])
-            is_full = bool(told["was_full"]) or used > self._spec.limits.disk_bytes
-            self._used = replace(self._used, disk_bytes=used, disk_full=is_full)
+            used, was_full = int(told["used_bytes"]), bool(told["was_full"])
+            self._used = replace(self._used, disk_bytes=used, disk_full=was_full or used > self._spec.limits.disk_bytes)
 
     def _count(self) -> None:
         """Take over what the cgroups have counted; once they are removed, nothing changes any more."""

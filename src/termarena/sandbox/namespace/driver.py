@@ -125,8 +125,8 @@ class NamespaceDriver:
             notes.append("memory is watched every 50 ms instead of limited by a cgroup: " + cgroups.problem)
         if not cgroups.has("pids"):
             notes.append("processes are limited per user of the sandbox instead of by a cgroup: " + cgroups.problem)
-        if self._disk.problem:
-            notes.append("files that do not fit in memory find no room: " + self._disk.problem)
+        if self._disk.notice:
+            notes.append("files stay in memory also where it has too little room: " + self._disk.notice)
         features = frozenset(Feature) - missing.keys()
         return Capabilities("namespace", features, missing, tuple(notes))
 

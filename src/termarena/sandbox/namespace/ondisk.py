@@ -108,6 +108,8 @@ class DiskLayers:
         self._trying = threading.Lock()
         self.problem: str | None = None
         """Why the home cannot keep changes: empty if it can, None as long as nobody has asked."""
+        self.notice = ""
+        """Why changes that do not fit in memory were left there all the same."""
 
     async def wants(self, limits: Limits) -> bool:
         """Whether a sandbox with these limits is to keep its changes on disk, found out once by trying."""
@@ -115,13 +117,17 @@ class DiskLayers:
             return False
         if self.problem is None:
             await asyncio.to_thread(self._try)
-        return not self.problem and free_bytes(self._folder) >= memory_share(limits)
+        if self.problem:
+            return False
+        is_short = free_bytes(self._folder) < memory_share(limits)
+        self.notice = f"the disk of {self._folder} has too little room" if is_short else ""
+        return not is_short
 
     def _try(self) -> None:
         with self._trying:
             if self.problem is None:
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self.problem = try_disk(self._folder)
+                self.problem = self.notice = try_disk(self._folder)
 
     def make(self, sandbox_id: str) -> Changes:
         """A folder for the changes of a new sandbox; raises `OSError`."""

@@ -26,7 +26,7 @@ FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 BLOCK: Final = 512
 STRIDE: Final = 500
 """So many names are looked at (about 2 ms) before the clock is."""
-SLICE_S: Final = 0.01
+SLICE_S, MOMENT_S = 0.01, 0.1
 SHORTEST_S, LONGEST_S = 0.05, 0.2
 FASTEST_BYTES_S: Final = 8 << 30
 """No writer is faster: so long the room that is left lasts at least."""
@@ -121,6 +121,7 @@ class DiskWatch:
         self._look: Iterator[int] | None = None
         self._found_bytes = 0
         self._look_took_s = 0.0
+        self._has_grown = False
         self._looked_at = time.monotonic()
         self._free_then = self._free()
 
@@ -138,7 +139,7 @@ class DiskWatch:
         if self._look is None and self._is_due(now, free):
             self._look, self._free_then, self._look_took_s = walk(self.roots), free, 0.0
         if self._look is not None:
-            self._look_on(self._look)
+            self._look_on(self._look, SLICE_S)
         self._hold()
         self.next = now + self._pause_s(free) if children.all_pids() else None
         return "short" if free < self.reserve_bytes // (1 if self.is_full else 2) else "fine"
@@ -154,10 +155,15 @@ class DiskWatch:
         has_fallen = (self._free_then - free) * 2 >= self.limit_bytes - self.used_bytes
         return self.is_full or has_fallen or rested_s >= ANYHOW_S
 
-    def _look_on(self, look: Iterator[int]) -> None:
+    def look_now(self) -> None:
+        """Look at the files at once, if that takes no longer than a moment; else the last look has to do."""
+        self._look, self._free_then, self._look_took_s = walk(self.roots), self._free(), 0.0
+        self._look_on(self._look, MOMENT_S)
+
+    def _look_on(self, look: Iterator[int], for_s: float) -> None:
         began = time.monotonic()
         for self._found_bytes in look:
-            if (now := time.monotonic()) - began > SLICE_S:
+            if (now := time.monotonic()) - began > for_s:
                 self._look_took_s += now - began
                 return
         self._finish(self._found_bytes + _nameless(self.devices), time.monotonic() - began)
@@ -166,6 +172,7 @@ class DiskWatch:
         self._look = None
         self._look_took_s += took_s
         self._looked_at = time.monotonic()
+        self._has_grown = used_bytes > self.used_bytes
         self.used_bytes, self._given_bytes = used_bytes, 0
 
     def _pause_s(self, free: int) -> float:
@@ -183,7 +190,8 @@ class DiskWatch:
         elif self.is_full:
             self.is_full = False
             self._allow()
-        if over > SLACK_BYTES:
+        # Whoever makes room is let do so, also where a look takes long.
+        if over > SLACK_BYTES and self._has_grown:
             for pid in set(children.all_pids()) - self.spared():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

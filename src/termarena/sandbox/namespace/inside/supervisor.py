@@ -231,6 +231,8 @@ class Supervisor:
         return {running.pid for running in self.running.values() if running.is_job}
 
     def _do_usage(self, request: wire.Message, _: list[int]) -> None:
+        if self.disk is not None:
+            self.disk.look_now()
         self._reply(
             request,
             {
