@@ -1,10 +1,11 @@
 """Figures of the sandboxes, side by side with the bare kernel and the bare engine in one run: medians and ratios.
 
-    python benchmarks/sandbox.py [--json FILE] [--rounds N] [--image NAME]
+    python benchmarks/sandbox.py [--json FILE] [--rounds N] [--image NAME] [--user UID]
 
 The yardstick is a script that unshares the same namespaces, mounts an overlay on a tmpfs and runs `true`: no
 supervisor, no masks, no filter, no limits. The docker driver is measured against the same calls made one after the
-other on one connection: create, start, exec, its output to the end, its status, remove.
+other on one connection: create, start, exec, its output to the end, its status, remove. `--user` (of root) measures the
+embedded sandbox as that user, in a process of its own, and the engine as before.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import asyncio
 import json
 import os
 import platform
+import site
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import IO, cast
 
 from termarena.core.errors import SandboxError
-from termarena.sandbox import Root, SandboxSpec
+from termarena.sandbox import Limits, Root, SandboxSpec
 from termarena.sandbox.bench import median_ms
 from termarena.sandbox.docker import DockerDriver, find_address
 from termarena.sandbox.docker.client import Engine, Request
@@ -34,6 +38,10 @@ BARE = (
     "mount -t tmpfs none /mnt && cd /mnt && mkdir u w m && "
     "mount -t overlay overlay -o lowerdir=/usr,upperdir=u,workdir=w,userxattr m && exec true"
 )
+ON_DISK = SandboxSpec(limits=Limits(memory_bytes=2 << 30, disk_bytes=10 << 30))
+"""Harbor's usual limits: more disk than memory has room for."""
+ASKS = "TERMARENA_BENCH_ASKS"
+"""Set for a process that measures as an ordinary user and can ask root."""
 UNSHARE = ["unshare", "-r", "-m", "-p", "-f", "-n", "-i", "-u", "sh", "-c", BARE]
 
 
@@ -43,8 +51,8 @@ async def _bare() -> None:
         sys.exit("the yardstick failed: unshare with an overlay does not work here")
 
 
-async def _cycle(driver: NamespaceDriver) -> None:
-    async with driver.start(SandboxSpec()) as box:
+async def _cycle(driver: NamespaceDriver, spec: SandboxSpec | None = None) -> None:
+    async with driver.start(spec or SandboxSpec()) as box:
         await box.exec(["true"])
 
 
@@ -59,10 +67,21 @@ async def _cycles_per_second(driver: NamespaceDriver, *, workers: int, each: int
 
 
 def _pss_mb(pid: int) -> float:
+    """Of a process that only root may look into; `nan` for others."""
+    if os.geteuid() != 0:
+        return _ask_root(pid)
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024
     return float("nan")
+
+
+def _ask_root(pid: int) -> float:
+    """Ask whoever started this process with `--user`, over standard input and output."""
+    if sys.stdin.isatty() or os.environ.get(ASKS) is None:
+        return float("nan")
+    print(json.dumps({"pss": pid}), flush=True)
+    return float(sys.stdin.readline())
 
 
 async def _alive(driver: NamespaceDriver, count: int) -> dict[str, float]:
@@ -78,7 +97,7 @@ async def _alive(driver: NamespaceDriver, count: int) -> dict[str, float]:
         contexts.append(context)
         pids.append(box.host_pid)
     try:
-        memory = [_pss_mb(pid) for pid in pids[:50]] if os.geteuid() == 0 else [float("nan")]
+        memory = [_pss_mb(pid) for pid in pids[:50]]
     finally:
         for context in contexts:
             await context.__aexit__(None, None, None)
@@ -87,9 +106,11 @@ async def _alive(driver: NamespaceDriver, count: int) -> dict[str, float]:
     return {"first_ms": first, "last_ms": last, "ratio": last / first, "idle_pss_mb": statistics.median(memory)}
 
 
-async def _states(driver: NamespaceDriver, files: int, rounds: int) -> dict[str, float]:
+async def _states(
+    driver: NamespaceDriver, files: int, rounds: int, spec: SandboxSpec | None = None
+) -> dict[str, float]:
     """Snapshot, fork and diff of a sandbox with this many changed files."""
-    async with driver.start(SandboxSpec()) as box:
+    async with driver.start(spec or SandboxSpec()) as box:
         script = f"import os\nos.mkdir('/srv/f')\nfor n in range({files}): open(f'/srv/f/{{n}}', 'w').write('x' * 2000)"
         await box.exec(["/usr/bin/python3", "-c", script])
 
@@ -123,17 +144,19 @@ async def measure(home: Path, rounds: int) -> dict[str, object]:
         return {
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}",
             "python": platform.python_version(),
-            "user": "root" if os.geteuid() == 0 else "ordinary user",
+            "user": "root" if os.geteuid() == 0 else f"ordinary user, ids: {driver.ids.kind}",
             "load_before": os.getloadavg()[0],
             "bare_unshare_overlay_true_ms": bare,
             "start_true_stop_ms": cycle,
             "start_true_stop_to_bare": cycle / bare,
             "exec_true_ms": exec_ms,
+            "start_true_stop_on_disk_ms": await median_ms(lambda: _cycle(driver, ON_DISK), rounds),
             "cycles_per_s_one_worker": await _cycles_per_second(driver, workers=1, each=rounds * 2),
             "cycles_per_s_four_workers": await _cycles_per_second(driver, workers=4, each=rounds),
             "alive_200": await _alive(driver, 200),
             "changed_1000_files": await _states(driver, 1000, 10),
             "changed_100_files": await _states(driver, 100, 10),
+            "changed_1000_files_on_disk": await _states(driver, 1000, 10, ON_DISK),
         }
 
 
@@ -191,8 +214,52 @@ async def measure_docker(home: Path, image: str, rounds: int) -> dict[str, float
     }
 
 
-async def _both(home: Path, image: str, rounds: int) -> dict[str, object]:
-    found = await measure(home, rounds)
+def _interpreter(env: dict[str, str], user: int) -> str:
+    """One that the user can run with our packages: ours may lie in root's home."""
+    for candidate in (sys.executable, "/usr/bin/python3"):
+        command = [candidate, "-c", "import termarena.sandbox, pydantic"]
+        try:
+            done = subprocess.run(command, env=env, user=user, group=user, extra_groups=[], check=False)  # noqa: S603 - our own program
+        except PermissionError:
+            continue
+        if done.returncode == 0:
+            return candidate
+    sys.exit(f"the user {user} can read neither this interpreter nor these packages: keep them outside of /root")
+
+
+def _measure_as(user: int, home: Path, rounds: int) -> dict[str, object]:
+    """What `measure` finds as that user; root tells the memory of processes that the user may not look into."""
+    home.chmod(0o755)
+    theirs = home / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, user, user)
+    paths = [str(Path(__file__).parents[1] / "src"), *site.getsitepackages()]
+    env = {"PATH": os.environ["PATH"], "HOME": str(theirs), "TMPDIR": str(theirs)}
+    env |= {"PYTHONPATH": ":".join(paths), ASKS: "1"}
+    command = [_interpreter(env, user), __file__, "--rounds", str(rounds), "--only-embedded"]
+    with subprocess.Popen(  # noqa: S603 - our own program
+        command, env=env, user=user, group=user, extra_groups=[], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    ) as child:  # fmt: skip
+        questions, answers = cast("IO[str]", child.stdout), cast("IO[str]", child.stdin)
+        text = ""
+        for line in questions:
+            if line.startswith('{"pss"'):
+                answers.write(f"{_pss_mb(json.loads(line)['pss'])}\n")
+                answers.flush()
+            else:
+                text += line
+    if child.returncode != 0:
+        sys.exit(f"the measurement as user {user} failed with status {child.returncode}")
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+async def _both(home: Path, image: str, rounds: int, user: int | None) -> dict[str, object]:
+    if user is None:
+        found = await measure(home, rounds)
+    else:
+        found = await asyncio.to_thread(_measure_as, user, home, rounds)
     try:
         docker = await measure_docker(home, image, rounds)
     except SandboxError as error:
@@ -211,9 +278,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--image", default="debian:bookworm")
+    parser.add_argument("--user", type=int, help="measure the embedded sandbox as this user id; for root")
+    parser.add_argument("--only-embedded", action="store_true", help="leave the engine out")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="termarena-bench-") as home:
-        found = asyncio.run(_both(Path(home), chosen.image, chosen.rounds))
+        if chosen.only_embedded:
+            found = asyncio.run(measure(Path(home), chosen.rounds))
+        else:
+            found = asyncio.run(_both(Path(home), chosen.image, chosen.rounds, chosen.user))
     text = json.dumps(found, indent=1, default=str)
     if chosen.json:
         chosen.json.write_text(text + "\n")

@@ -115,7 +115,7 @@ def test_interrupts_and_empty_lines_are_no_commands(tmp_path: Path) -> None:
         person.until(AT_PROMPT)
         person.type("echo never run")
         person.until("never run")
-        person.type("\x03")
+        person.interrupt()
         person.until(AT_PROMPT)
         _type(person, "", "echo run")
         _leave(person, "")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,44 @@ def test_what_a_dead_harness_left_is_listed_and_removed(tmp_path: Path) -> None:
         pass
     left = json.loads(termarena("sandbox", "list", "--json", cwd=tmp_path, env=_env(tmp_path)).stdout)
     assert left["sandboxes"] == []
+
+
+ON_DISK = """
+import asyncio, sys
+from pathlib import Path
+from termarena.sandbox import Limits, SandboxSpec
+from termarena.sandbox.namespace import NamespaceDriver
+async def main():
+    spec = SandboxSpec(limits=Limits(memory_bytes=64 << 20, disk_bytes=96 << 20))
+    async with NamespaceDriver(home=Path(sys.argv[1])) as driver, driver.start(spec) as box:
+        await box.write("/root/file", b"x" * 5000)
+        print(box.id, flush=True)
+        await asyncio.sleep(3600)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.needs("user-namespaces")
+@pytest.mark.slow
+def test_files_on_disk_of_a_dead_harness_are_listed_and_removed(tmp_path: Path) -> None:
+    def run(verb: str) -> dict[str, Any]:
+        told = termarena("sandbox", verb, "--driver", "namespace", "--json", cwd=tmp_path, env=_env(tmp_path)).stdout
+        found: dict[str, Any] = json.loads(told)
+        return found
+
+    command = [sys.executable, "-c", ON_DISK, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as harness:  # noqa: S603 - our own program
+        assert harness.stdout is not None
+        sandbox = harness.stdout.readline().strip()
+        assert run("prune")["removed"] == {"namespace": 0}
+        [row] = run("list")["sandboxes"]
+        assert (row["id"], row["is_alive"], row["changes"]) == (sandbox, True, "disk")
+        harness.kill()
+    while run("list")["sandboxes"][0]["is_alive"]:
+        pass
+    assert (tmp_path / "layers" / sandbox / "fs/u0/root/file").stat().st_size == 5000
+    assert run("prune")["removed"] == {"namespace": 1}
+    assert list((tmp_path / "layers").iterdir()) == []
 
 
 @pytest.mark.needs("user-namespaces")

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.support import DRIVERS, EXCEPTIONS, NEEDS, make_rootfs
+from sandbox.support import (
+    ABOUT_FILES,
+    DRIVERS,
+    EXCEPTIONS,
+    LARGE,
+    MORE_ABOUT_FILES,
+    NEEDS,
+    ONLY_ABOUT_FILES,
+    make_rootfs,
+)
 from termarena.sandbox import Driver, Feature, Sandbox, SandboxSpec
 
 if TYPE_CHECKING:
@@ -30,6 +39,22 @@ def driver(request: pytest.FixtureRequest, sandbox_home: Path) -> Iterator[Drive
     made = DRIVERS[request.param](sandbox_home)
     yield made
     asyncio.run(made.aclose())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what has nothing to do with files for drivers that differ in nothing else."""
+    left_out = [item for item in items if isinstance(item, pytest.Function) and not _is_for_its_driver(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _is_for_its_driver(item: pytest.Function) -> bool:
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or callspec.params.get("driver") not in ONLY_ABOUT_FILES:
+        return True
+    is_about_files = item.path.stem in ABOUT_FILES or item.originalname in MORE_ABOUT_FILES
+    return is_about_files and item.originalname not in LARGE
 
 
 @pytest.fixture(autouse=True)

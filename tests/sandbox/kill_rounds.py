@@ -57,15 +57,24 @@ def _mounts(home: str) -> set[str]:
     return {line for line in Path("/proc/self/mountinfo").read_text().splitlines() if home in line}
 
 
+def _traces(home: str) -> set[str]:
+    """The sandboxes that the killed harness had, as far as they were not removed before it was killed."""
+    return {path.name for path in Path(home, "sandboxes").iterdir() if not path.name.startswith(".")}
+
+
 def main() -> None:
     home, rounds, harness_file = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGALRM, _left_over)
     mounts = _mounts(home)
     moment = random.Random(rounds)  # noqa: S311 - moments, not secrets
-    gone_s = [_one_round(home, harness_file, moment) for _ in range(rounds)]
+    gone_s, seen = [], set[str]()
+    for _ in range(rounds):
+        gone_s.append(_one_round(home, harness_file, moment))
+        seen |= _traces(home)
     same = _mounts(home) == mounts
-    sys.stdout.write(json.dumps({"rounds": rounds, "slowest_s": max(gone_s), "mounts_unchanged": same}))
+    report = {"rounds": rounds, "slowest_s": max(gone_s), "mounts_unchanged": same, "sandboxes": sorted(seen)}
+    sys.stdout.write(json.dumps(report))
 
 
 main()

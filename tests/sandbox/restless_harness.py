@@ -6,18 +6,24 @@ import asyncio
 import contextlib
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from termarena.core.errors import SandboxError
-from termarena.sandbox import SandboxSpec
+from termarena.sandbox import Limits, SandboxSpec
 from termarena.sandbox.namespace import NamespaceDriver
 
 DAEMONS = "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 600' & (setsid sleep 601 &); sleep 0.02"
 
 
-async def _restless(driver: NamespaceDriver) -> None:
+IN_MEMORY = SandboxSpec()
+ON_DISK = SandboxSpec(limits=Limits(memory_bytes=64 << 20, disk_bytes=256 << 20))
+
+
+async def _restless(driver: NamespaceDriver, spec: SandboxSpec, started: TextIO) -> None:
     while True:
         with contextlib.suppress(SandboxError):
-            async with driver.start(SandboxSpec()) as box:
+            async with driver.start(spec) as box:
+                started.write(f"{box.id}\n")
                 await box.exec(["sh", "-c", DAEMONS])
                 await box.write("/root/file", bytes(100_000))
                 await box.freeze()
@@ -31,11 +37,12 @@ async def _restless(driver: NamespaceDriver) -> None:
                 snapshot.close()
 
 
-async def _main() -> None:
-    async with NamespaceDriver(home=Path(sys.argv[1])) as driver:
+async def _main(home: Path) -> None:
+    async with NamespaceDriver(home=home) as driver:
         sys.stdout.write("begun\n")
         sys.stdout.flush()
-        await asyncio.gather(*(_restless(driver) for _ in range(3)))
+        with (home / "started.txt").open("a", buffering=1) as started:
+            await asyncio.gather(*(_restless(driver, spec, started) for spec in (IN_MEMORY, IN_MEMORY, ON_DISK)))
 
 
-asyncio.run(_main())
+asyncio.run(_main(Path(sys.argv[1])))

@@ -25,9 +25,27 @@ CONFORMANCE_ROOT = Root(kind="dockerfile", path=Path(__file__).with_name("confor
 DRIVERS: dict[str, Callable[[Path], Driver]] = {
     "namespace": lambda home: NamespaceDriver(home=home),
     "namespace-without-cgroups": lambda home: NamespaceDriver(home=home, allow_cgroups=False, allow_ranges=False),
+    "namespace-on-disk": lambda home: NamespaceDriver(home=home, keep="disk"),
     "docker": lambda home: DockerDriver(home=home, default_root=CONFORMANCE_ROOT),
     "docker-from-afar": lambda home: DockerDriver(home=home, default_root=CONFORMANCE_ROOT, allow_local=False),
 }
+ONLY_ABOUT_FILES = {"namespace-on-disk"}
+"""Drivers that differ from another one in nothing but where files are."""
+ABOUT_FILES = ("test_conformance_files", "test_conformance_states")
+MORE_ABOUT_FILES = (
+    "test_folder_root",
+    "test_sandboxes_do_not_see_each_other",
+    "test_fork_of_an_archive_root",
+    "test_list_shows_live_sandboxes",
+    "test_stopped_mid_command",
+    "test_memory_hog_is_killed_and_told",
+    "test_setuid_does_nothing",
+    "test_host_files_are_not_there",
+    "test_no_device_nodes",
+)
+"""What is tried with them: modules, and tests of others."""
+LARGE = ("test_ten_thousand_files", "test_hundred_megabytes")
+"""What takes as long as the disk of a busy machine does; left out for them."""
 ESCAPES = (
     "test_system_call_is_refused",
     "test_socket_family_is_refused",
@@ -46,6 +64,7 @@ ESCAPES = (
 """What the namespace driver refuses and an engine's defaults may not."""
 FAR = "needs to see the container's processes through the kernel: "
 EXCEPTIONS: dict[str, dict[str, Feature | str]] = {
+    "namespace-on-disk": {"test_disk_full": "a watch holds the limit: test_on_disk.py"},
     "docker": {
         **dict.fromkeys(ESCAPES, "the walls of a container are its engine's: docs/docker.md says which"),
         "test_disk_full": Feature.DISK_LIMIT,

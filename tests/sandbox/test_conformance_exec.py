@@ -10,7 +10,7 @@ import time
 import pytest
 
 from sandbox.support import has, out, sh
-from termarena.core.errors import CapabilityMissing, NotFound, SandboxBroken, SandboxFileError
+from termarena.core.errors import CapabilityMissing, NotFound, SandboxBroken, SandboxFileError, TerminalSizeError
 from termarena.sandbox import Driver, Feature, Limits, Sandbox, SandboxSpec
 
 MIB = 1 << 20
@@ -383,10 +383,11 @@ async def test_terminal_interrupt_and_kill(box: Sandbox) -> None:
         pty.close()
 
 
-@pytest.mark.parametrize(("cols", "rows"), [(0, 0), (80, 0), (-1, 24)])
+@pytest.mark.parametrize(("cols", "rows"), [(0, 0), (80, 0), (-1, 24), (70_000, 24)])
 async def test_terminal_of_no_size(box: Sandbox, cols: int, rows: int) -> None:
-    with pytest.raises(ValueError, match="1x1"):
+    with pytest.raises(TerminalSizeError, match=f"{cols}x{rows}") as caught:
         await box.open_pty(["sh"], cols=cols, rows=rows)
+    assert "80x24" in (caught.value.hint or "")
 
 
 async def _read_until(fd: int, expected: bytes) -> bytes:

@@ -294,7 +294,8 @@ def view(driver: Driver) -> str:
 
 
 VIEW = (
-    "cat /etc/profile /usr/t /srv/d/z; ls /etc/shells; ls -A /etc/skel; stat -c '%n %a %h %F %s' /srv/d /srv/d/*;"
+    "cat /etc/profile /usr/t /srv/d/z; ls /etc/shells; ls -A /etc/skel;"
+    " stat -c '%n %a %h %F' /srv/d; stat -c '%n %a %h %F %s' /srv/d/*;"
     " stat -c {time} /srv/d/x; ls -b /srv"
 )
 

@@ -19,6 +19,8 @@ PART = (
     "timeout or tree or fork or snapshot or daemon or memory or disk or process or user or folder or diff"
     " or owners or mounts or pull_and_run or steps_build or substitute or services"
 )
+NOT_ALL_ON_DISK = "not on-disk or snapshot or fork or diff"
+"""Of the tests that run once more with files on disk."""
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -61,7 +63,7 @@ def test_suite_as_an_ordinary_user(how_much: str) -> None:
 
 
 def _run_suite(home: Path, *, is_soak: bool) -> None:
-    chosen = [] if is_soak else ["-k", f"({PART}) and not without"]
+    chosen = [] if is_soak else ["-k", f"({PART}) and not without and ({NOT_ALL_ON_DISK})"]
     more = {"TERMARENA_SOAK": "1"} if is_soak else {}
     command = [_interpreter(home), "-m", "pytest", "tests/sandbox", "-q", "-p", "no:cacheprovider"]
     done = _run([*command, f"--basetemp={home}/pytest", *chosen], home, **more)

@@ -57,6 +57,17 @@ class Person:
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C when the shell waits for a key.
+
+        A readline that has shown a key and is on its way to wait for the next one notices a signal only with that next
+        one: of 1,500 presses at the moment of the echo 224 were lost, of as many on a sleeping bash none.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while not _sleeps(_last_child(self.process.pid)):
+            assert time.monotonic() < deadline
+        self.type("\x03")
+
     def close_window(self) -> None:
         """Nothing can be read or shown any more, and the program is told."""
         with Path(os.devnull).open("rb") as nothing:
@@ -74,3 +85,13 @@ class Person:
         self.process.wait()
         os.close(self.master)
         os.close(self._slave)
+
+
+def _last_child(pid: int) -> int:
+    """The process at the end of a chain of parents and children."""
+    children = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+    return _last_child(int(children[-1])) if children else pid
+
+
+def _sleeps(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"

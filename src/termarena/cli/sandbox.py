@@ -55,6 +55,7 @@ def list_sandboxes(*, driver: DriverOption = "all", json: JsonOption = False) ->
                 "started_at": record.started_at,
                 "harness_pid": record.harness_pid,
                 "root": record.root,
+                "changes": record.changes,
             }
             for name, record in found
         ]
@@ -65,9 +66,17 @@ def list_sandboxes(*, driver: DriverOption = "all", json: JsonOption = False) ->
         return
     columns: list[str | Column] = ["sandbox", "driver", Column("state", styles={"left behind": "yellow"})]
     print_table(
-        [*columns, "started", Column("harness", align="right"), "root"],
+        [*columns, "started", Column("harness", align="right"), "root", "files in"],
         [
-            (one.id, name, "alive" if one.is_alive else "left behind", one.started_at, one.harness_pid, one.root)
+            (
+                one.id,
+                name,
+                "alive" if one.is_alive else "left behind",
+                one.started_at,
+                one.harness_pid,
+                one.root,
+                one.changes or "-",
+            )
             for name, one in found
         ],
     )

@@ -83,8 +83,8 @@ def is_machinery(error: BaseException) -> bool:
 
 
 def has_exhausted_resources(usage: Usage | None) -> bool:
-    """Whether the kernel killed for memory: its own counter says so."""
-    return usage is not None and bool(usage.oom_kills)
+    """Whether the kernel killed for memory, or the disk was full: counters and measures say so."""
+    return usage is not None and bool(usage.oom_kills or usage.disk_full)
 
 
 async def last_usage(box: Sandbox) -> Usage | None:

@@ -33,11 +33,13 @@ def bare_spec(environment: Environment, *, variables: Mapping[str, str] | None =
     """
     _recipe(environment)
     memory_bytes = max((environment.memory_mb or 0) * MIB, LEAST_MEMORY_BYTES)
+    # A task that asks for no disk gets what memory has room for, where sandboxes start fastest.
+    disk_bytes = min(2048 * MIB, memory_bytes * 3 // 4)
+    if environment.storage_mb is not None:
+        disk_bytes = environment.storage_mb * MIB
     policy = environment.network
     return SandboxSpec(
-        limits=Limits(
-            memory_bytes=memory_bytes, disk_bytes=(environment.storage_mb or 2048) * MIB, cpus=environment.cpus
-        ),
+        limits=Limits(memory_bytes=memory_bytes, disk_bytes=disk_bytes, cpus=environment.cpus),
         network=Network(mode=policy.mode, allowed_hosts=policy.allowed_hosts),
         env=filled_in(environment.env, variables or {}),
         workdir=environment.workdir or DEFAULT_WORKDIR,

@@ -148,7 +148,7 @@ class Usage:
     disk_bytes: int | None = None
     """What its files take now."""
     disk_full: bool | None = None
-    """Whether there is no room left now."""
+    """Whether there is no room left now, or, where a watch holds the limit, whether it was met at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,8 @@ class SandboxRecord:
     started_at: str
     harness_pid: int
     root: str
+    changes: str = ""
+    """Where its files are kept: `memory` or `disk`; empty where the engine decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ class PtyProcess(Protocol):
         """The process's number inside the sandbox."""
 
     def resize(self, cols: int, rows: int) -> None:
-        """Tell the programs on the terminal; raises `ValueError` below 1x1."""
+        """Tell the programs on the terminal; raises `TerminalSizeError`."""
 
     async def wait(self) -> ExecResult:
         """The end of the process; its output is what was read from the master. Raises `SandboxBroken`."""
@@ -284,7 +286,7 @@ class Sandbox(Protocol):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> PtyProcess:
-        """Start a program on a new terminal of the sandbox; errors as `exec`, and `ValueError` below 1x1."""
+        """Start a program on a new terminal of the sandbox; errors as `exec`, and `TerminalSizeError`."""
 
     async def read(self, path: str, *, max_bytes: int = DEFAULT_READ_BYTES) -> bytes:
         """A regular file's content, links followed within the sandbox only.

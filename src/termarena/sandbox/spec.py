@@ -83,7 +83,7 @@ class Limits(_Frozen):
     cpus: Annotated[float, Field(gt=0)] | None = None
     """Processor time per wall time; absent means no limit."""
     memory_bytes: Annotated[int, Field(ge=16 << 20)] = 4 * GIB
-    """All processes together, and the files they wrote, since those are kept in memory."""
+    """All processes together, and the files they wrote where those are kept in memory."""
     pids: Annotated[int, Field(ge=4)] = 1024
     """Processes and threads alive at once."""
     disk_bytes: Annotated[int, Field(ge=1 << 20)] = 2 * GIB

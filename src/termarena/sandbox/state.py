@@ -2,6 +2,7 @@
 
     <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives
     <home>/sandboxes/<id>/about.json   who made it, and the cgroups to remove
+    <home>/layers/<id>/lock            locked as long as a sandbox lives whose files lie there, or a fork of it
     <home>/staged/<what>-<id>/lock     locked as long as the harness lives that stages files there
     <home>/rootfs/…                    unpacked and synthesised root file systems
     <home>/rootfs/host-<key>.lock      locked as long as a driver may start sandboxes on that root
@@ -27,7 +28,16 @@ from termarena.sandbox.contract import SandboxRecord
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Trace", "claim", "default_home", "list_traces", "remove_cgroups", "sweep_dead", "sweep_traces"]
+__all__ = [
+    "Trace",
+    "abandoned",
+    "claim",
+    "default_home",
+    "list_traces",
+    "remove_cgroups",
+    "sweep_dead",
+    "sweep_traces",
+]
 
 BUSY_S = 1.0
 """How long a dead sandbox's last process may take to leave; one that takes longer is left to the next sweep."""
@@ -44,14 +54,17 @@ def default_home() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "termarena"
 
 
-def claim(folder: Path, about: Mapping[str, object]) -> int:
-    """Make a folder that counts as alive while the returned descriptor, or a copy of it, is open. Raises `OSError`."""
+def claim(folder: Path, about: Mapping[str, object], *, is_shared: bool = False) -> int:
+    """Make a folder that counts as alive while the returned descriptor, or a copy of it, is open. Raises `OSError`.
+
+    Where it `is_shared`, others may lock it too, and it is alive as long as any of them has it locked.
+    """
     # It gets its name when it is complete and locked: a sweep in between would take it for a dead one's.
     fresh = folder.with_name(f".{folder.name}")
     fresh.mkdir(parents=True, mode=0o700)
     (fresh / "about.json").write_text(json.dumps(about))
     lock_fd = os.open(fresh / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(lock_fd, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     fresh.rename(folder)
     return lock_fd
 
@@ -59,14 +72,18 @@ def claim(folder: Path, about: Mapping[str, object]) -> int:
 class Trace:
     """The trace of one sandbox; `lock_fd` is to be handed to its process 1 and then closed."""
 
-    def __init__(self, home: Path, sandbox_id: str, *, root: str, cgroups: tuple[Path, ...]) -> None:
-        """Creates the folder and takes the lock; raises `OSError` where the home is not writable."""
+    def __init__(self, home: Path, sandbox_id: str, *, root: str, cgroups: tuple[Path, ...], changes: str) -> None:
+        """Creates the folder and takes the lock; `changes` is where they are kept.
+
+        Raises `OSError` where the home is not writable.
+        """
         self.folder = home / "sandboxes" / sandbox_id
         about = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "harness_pid": os.getpid(),
             "root": root,
             "cgroups": [str(path) for path in cgroups],
+            "changes": changes,
         }
         self.lock_fd = claim(self.folder, about)
 
@@ -135,6 +152,7 @@ def list_traces(home: Path) -> tuple[SandboxRecord, ...]:
                 started_at=str(about.get("started_at", "")),
                 harness_pid=pid if isinstance(pid, int) else 0,
                 root=str(about.get("root", "")),
+                changes=str(about.get("changes", "")),
             )
         )
     return tuple(records)
@@ -161,6 +179,11 @@ def remove_cgroups(paths: list[Path]) -> bool:
 def sweep_traces(home: Path) -> int:
     """Remove the folders and cgroups of sandboxes whose process 1 is dead; how many there were."""
     return sweep_dead(home / "sandboxes")
+
+
+def abandoned(parent: Path) -> list[Path]:
+    """What was claimed below a folder and is alive no more, and what was never finished."""
+    return [*(folder for folder in _folders(parent) if not _is_locked(folder)), *_folders(parent, unfinished=True)]
 
 
 def sweep_dead(parent: Path) -> int:

@@ -14,6 +14,7 @@ from termarena.cli.checks.extras import check_extras, check_keys
 from termarena.cli.checks.hardware import check_disk, check_gpu, check_processors
 from termarena.cli.checks.sandbox import (
     check_cgroups,
+    check_changes_on_disk,
     check_identities,
     check_overlay,
     check_proc,
@@ -41,6 +42,7 @@ CHECKS: tuple[Callable[[Machine], Check], ...] = (
     check_seccomp,
     check_identities,
     check_shared_layers,
+    check_changes_on_disk,
     check_cgroups,
     check_engine,
     check_compose,

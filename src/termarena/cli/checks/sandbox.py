@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_cgroups",
+    "check_changes_on_disk",
     "check_identities",
     "check_overlay",
     "check_proc",
@@ -66,6 +67,11 @@ def check_seccomp(machine: Machine) -> Check:
 def check_shared_layers(machine: Machine) -> Check:
     """Whether a fork can use a sealed sandbox's files without copying them."""
     return _check("shared layers", machine.facts.get("shared_layers"))
+
+
+def check_changes_on_disk(machine: Machine) -> Check:
+    """Whether files that do not fit in a sandbox's memory can be kept in the home."""
+    return _check("changes on disk", machine.facts.get("changes_on_disk"))
 
 
 def check_identities(machine: Machine) -> Check:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from termarena.forge.reading.page import Place
 from termarena.forge.reading.tape import SignKind
-from termarena.sandbox.terminal.contract import LARGEST_SIDE
+from termarena.sandbox.sides import LARGEST_SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -46,6 +46,7 @@ from termarena.sandbox.docker.snapshots import (
 )
 from termarena.sandbox.namespace.answers import check_path
 from termarena.sandbox.namespace.differences import changes_between
+from termarena.sandbox.sides import check_size
 from termarena.sandbox.way_out import through
 
 if TYPE_CHECKING:
@@ -218,8 +219,7 @@ class DockerSandbox:
         env: Mapping[str, str] | None = None,
     ) -> DockerPty:
         """See the contract."""
-        if cols < 1 or rows < 1:
-            raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
+        check_size(cols, rows)
         order = await self._order(argv, user=user, cwd=cwd, env={"TERM": "xterm-256color", **(env or {})})
         pty = DockerPty(self.container, await self.container.commands.begin(order, tty=True))
         try:

@@ -17,6 +17,7 @@ from termarena.core.errors import EngineError, SandboxBroken
 from termarena.sandbox.contract import ExecResult
 from termarena.sandbox.descriptors import until_readable, until_writable
 from termarena.sandbox.docker.endings import Ending
+from termarena.sandbox.sides import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -122,9 +123,8 @@ class DockerPty:
         return self._running.leader
 
     def resize(self, cols: int, rows: int) -> None:
-        """Tell the programs on the terminal, soon; raises `ValueError` below 1x1."""
-        if cols < 1 or rows < 1:
-            raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
+        """Tell the programs on the terminal, soon; raises `TerminalSizeError`."""
+        check_size(cols, rows)
         self._spawn(self._resize(cols, rows), self._resizing)
 
     async def _end(self) -> ExecResult:

@@ -30,7 +30,9 @@ from termarena.sandbox.namespace.channel import Channel
 from termarena.sandbox.namespace.commands import Commands, Keep, Rules
 from termarena.sandbox.namespace.differences import changes_between
 from termarena.sandbox.namespace.files import Files
-from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot
+from termarena.sandbox.namespace.ondisk import free_bytes
+from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot, SharedLayers
+from termarena.sandbox.sides import check_size
 from termarena.sandbox.way_out import through
 
 if TYPE_CHECKING:
@@ -85,6 +87,11 @@ class NamespaceSandbox:
         return self._held.host_pid
 
     @property
+    def is_on_disk(self) -> bool:
+        """Whether its changes are kept in a folder of the home, and not in memory."""
+        return self._held.is_on_disk
+
+    @property
     def is_alive(self) -> bool:
         """Whether its process 1 was alive when last heard of."""
         return self._channel.ended is None
@@ -131,7 +138,8 @@ class NamespaceSandbox:
                 self._ready.set_result(message)
             return
         if "ended" in message:
-            self._channel.close(f"its {message['ended']} time limit was reached")
+            self._note_disk(message["on_disk"])
+            self._channel.close(message["ended"])
             return
         if self._commands.take_opened(received):
             return
@@ -206,8 +214,7 @@ class NamespaceSandbox:
         env: Mapping[str, str] | None = None,
     ) -> NamespacePty:
         """See the contract."""
-        if cols < 1 or rows < 1:
-            raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
+        check_size(cols, rows)
         command = self._commands.command(argv, user=user, cwd=cwd, env={"TERM": "xterm-256color", **(env or {})})
         return await self._commands.open_pty(command, cols=cols, rows=rows)
 
@@ -254,8 +261,18 @@ class NamespaceSandbox:
                 room = room_of(os.statvfs_result(told["disk"]))
                 kills = told["watch_kills"] if self._held.cgroup is None else None
                 self._used = Usage(oom_kills=kills, disk_bytes=room.used_bytes, disk_full=room.is_full)
+                if told["on_disk"] is not None and (self._is_frozen or self._is_sealed):
+                    # Nobody in it can hold up whoever counts.
+                    told["on_disk"]["used_bytes"] = (await self._files.job("measure", places=[]))["size_bytes"]
+                self._note_disk(told["on_disk"])
         self._count()
         return self._used
+
+    def _note_disk(self, told: dict[str, Any] | None) -> None:
+        """Take over what its process 1 knows of its files on disk."""
+        if told is not None:
+            used, was_full = int(told["used_bytes"]), bool(told["was_full"])
+            self._used = replace(self._used, disk_bytes=used, disk_full=was_full or used > self._spec.limits.disk_bytes)
 
     def _count(self) -> None:
         """Take over what the cgroups have counted; once they are removed, nothing changes any more."""
@@ -313,7 +330,7 @@ class NamespaceSandbox:
     async def _pack(self) -> tuple[Archive, tuple[dict[str, Any], ...]]:
         file = tempfile.TemporaryFile(dir=self._held.scratch)  # noqa: SIM115 - the snapshot owns it
         try:
-            allowed = SNAPSHOT_TO_DISK * self._spec.limits.disk_bytes
+            allowed = min(SNAPSHOT_TO_DISK * self._spec.limits.disk_bytes, free_bytes(self._held.scratch))
             report = await self._files.job("snapshot", (file.fileno(),), max_bytes=allowed)
         except BaseException:
             file.close()
@@ -324,13 +341,15 @@ class NamespaceSandbox:
         """The layers of the sealed sandbox as an archive."""
         return (await self._pack())[0]
 
-    async def share(self) -> list[list[int]]:
-        """The layers of the sealed sandbox for one fork; empty on kernels that cannot copy a detached mount."""
+    async def share(self) -> SharedLayers:
+        """The layers of the sealed sandbox for one fork; none where there are too many of them for a message, and on
+        kernels that cannot copy a detached mount."""
         received = await self._channel.ask({"op": "share"})
         if "problem" in received.message:
-            return []
+            return SharedLayers()
         depth = len(received.fds) // received.message["volumes"]
-        return [received.fds[at : at + depth] for at in range(0, len(received.fds), depth)]
+        trees = [received.fds[at : at + depth] for at in range(0, len(received.fds), depth)]
+        return SharedLayers(trees, self._held.layers)
 
     async def diff(self, since: Snapshot | None = None) -> FileChanges:
         """See the contract."""
@@ -394,3 +413,4 @@ class NamespaceSandbox:
             os.close(self._held.pidfd)
             if self._held.cgroup is None or await asyncio.to_thread(self._held.cgroup.remove):
                 self._held.trace.remove()
+            await self._held.disk.drop(self._held.layers)

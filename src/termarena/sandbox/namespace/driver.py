@@ -19,6 +19,7 @@ from termarena.sandbox.namespace.holdings import Holdings
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.imageroots import ImageRoots
 from termarena.sandbox.namespace.launcher import Launched, Launcher
+from termarena.sandbox.namespace.ondisk import DiskLayers
 from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import load_snapshot
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
+
+    from termarena.sandbox.namespace.ondisk import Changes, Keep
 
 __all__ = ["NamespaceDriver"]
 
@@ -50,10 +53,12 @@ class NamespaceDriver:
         home: Path | None = None,
         allow_cgroups: bool = True,
         allow_ranges: bool = True,
+        keep: Keep = "auto",
         on_log: Callable[[str], None] | None = None,
     ) -> None:
         """`home` holds traces, root file systems and images; the two switches exist to see what happens without.
 
+        `keep` is where the changes of sandboxes go: by default to memory, and to the home where they do not fit.
         `on_log` gets the lines of pulls and builds.
         """
         # Descriptors and overlays are opened from other folders than this process's own.
@@ -65,6 +70,7 @@ class NamespaceDriver:
         self._allow_ranges = allow_ranges
         self._cgroups: CgroupHost | None = None
         self._ids: IdMap | None = None
+        self._disk = DiskLayers(self._home, self._launcher, lambda: self.ids, keep=keep)
         self._is_prepared = False
 
     @property
@@ -96,7 +102,9 @@ class NamespaceDriver:
         remove_abandoned(self._home / "rootfs")
         self._store.prune()
         sweep_staged(self._home)
-        return sweep_traces(self._home)
+        known = {record.id for record in self.list()}
+        layers = self._disk.sweep()
+        return sweep_traces(self._home) + len(set(layers) - known)
 
     def load(self, path: Path) -> Snapshot:
         """See the contract."""
@@ -117,6 +125,8 @@ class NamespaceDriver:
             notes.append("memory is watched every 50 ms instead of limited by a cgroup: " + cgroups.problem)
         if not cgroups.has("pids"):
             notes.append("processes are limited per user of the sandbox instead of by a cgroup: " + cgroups.problem)
+        if self._disk.notice:
+            notes.append("files stay in memory also where it has too little room: " + self._disk.notice)
         features = frozenset(Feature) - missing.keys()
         return Capabilities("namespace", features, missing, tuple(notes))
 
@@ -269,7 +279,8 @@ class NamespaceDriver:
         kind: type[NamespaceSandbox] = NamespaceSandbox,
     ) -> NamespaceSandbox:
         """A ready sandbox, or nothing left of it."""
-        plan = Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1])
+        is_on_disk = not isinstance(lent, Disk) and await self._is_for_disk(spec)
+        plan = Plan(spec, base, cgroups=self._find()[0], ids=self._find()[1], is_on_disk=is_on_disk)
         if lent is not None:
             plan.lend(lent)
         try:
@@ -295,22 +306,35 @@ class NamespaceDriver:
             )
         return box
 
+    async def _is_for_disk(self, spec: SandboxSpec) -> bool:
+        with self._using_home():
+            return await self._disk.wants(spec.limits)
+
     async def _launch(self, plan: Plan) -> tuple[Holdings, Launched]:
-        trace = None
+        trace = changes = None
         try:
             # The trace comes first: a kill between the two must not leave cgroups that nobody knows of.
-            trace = Trace(self._home, plan.sandbox_id, root=plan.spec.root.kind, cgroups=plan.cgroup_folders)
+            trace = Trace(
+                self._home,
+                plan.sandbox_id,
+                root=plan.spec.root.kind,
+                cgroups=plan.cgroup_folders,
+                changes="disk" if plan.is_on_disk else "memory",
+            )
             plan.add_fd(trace.lock_fd)
+            if plan.is_on_disk:
+                changes = self._disk.make(plan.sandbox_id)
+                plan.keep_in(changes)
             plan.open_cgroup()
             launched = await self._ask_for(plan)
         except BaseException as error:
-            is_gone = plan.cgroup is None or plan.cgroup.remove()
-            if trace is not None and is_gone:
-                trace.remove()
+            await asyncio.shield(self._undo(plan, trace, changes))
             if isinstance(error, OSError):
                 raise SandboxStartError(f"the host refused: {error}", hint="run: termarena doctor") from error
             raise
         trace.release()
+        if changes is not None:
+            changes.release()
         held = Holdings(
             trace=trace,
             cgroup=plan.cgroup,
@@ -319,8 +343,20 @@ class NamespaceDriver:
             has_users=plan.ids.has_users,
             base_digest=plan.base.digest,
             scratch=self._home,
+            disk=self._disk,
+            layers=tuple(plan.layers),
+            is_on_disk=plan.is_on_disk,
         )
         return held, launched
+
+    async def _undo(self, plan: Plan, trace: Trace | None, changes: Changes | None) -> None:
+        """Remove what was made for a sandbox that did not come to be."""
+        is_gone = plan.cgroup is None or plan.cgroup.remove()
+        if trace is not None and is_gone:
+            trace.remove()
+        if changes is not None:
+            changes.release()
+            await self._disk.drop((changes.layer,))
 
     async def _ask_for(self, plan: Plan) -> Launched:
         """Ask the fork server in a thread; a cancelled wait takes what comes of it down again."""

@@ -54,7 +54,7 @@ class Files:
     async def write(self, path: str, content: bytes, *, mode: int, user: str) -> None:
         """See the contract."""
         check_path(path)
-        fd = await self._open(path, access="write", mode=mode, user=user)
+        fd = await self._open(path, access="write", mode=mode, user=user, size_bytes=len(content))
         await asyncio.to_thread(write_and_close, fd, path, content)
         # Process 1 closes its own descriptor after it has answered; a program that is still open cannot be executed.
         await self._channel.ask({"op": "nothing"})

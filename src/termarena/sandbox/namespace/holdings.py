@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.sandbox.namespace.cgroups import Cgroup
+    from termarena.sandbox.namespace.ondisk import DiskLayers
     from termarena.sandbox.state import Trace
 
 __all__ = ["Holdings"]
@@ -26,3 +27,8 @@ class Holdings:
     base_digest: str
     scratch: Path
     """A folder for unnamed files, on a disk rather than in memory."""
+    disk: DiskLayers
+    layers: tuple[Path, ...] = ()
+    """The folders of changes on disk that it lies on."""
+    is_on_disk: bool = False
+    """Whether its own changes are in the first of them."""

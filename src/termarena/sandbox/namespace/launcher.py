@@ -68,11 +68,23 @@ class Launcher:
 
     def launch(self, plan: dict[str, Any], fds: tuple[int, ...]) -> Launched:
         """Ask for one sandbox; blocks for some milliseconds. Raises `SandboxStartError`."""
+        answer = self._ask({"op": "start", "plan": plan}, fds)
+        control, pidfd = answer.fds
+        return Launched(socket.socket(fileno=control), pidfd, answer.message["pid"])
+
+    def remove(self, folder: Path, ids: dict[str, Any]) -> int:
+        """Have a folder removed by a process that may; a pidfd of that process, which the caller closes.
+
+        Raises `SandboxStartError`.
+        """
+        return self._ask({"op": "remove", "path": str(folder), "ids": ids}, ()).fds[0]
+
+    def _ask(self, request: dict[str, Any], fds: tuple[int, ...]) -> wire.Received:
         with self._lock:
             if self._socket is None:
                 raise SandboxStartError("the fork server has been closed")
             try:
-                wire.send(self._socket, {"op": "start", "plan": plan}, fds)
+                wire.send(self._socket, request, fds)
                 answer = wire.receive(self._socket)
             except OSError as error:
                 raise SandboxStartError(f"the fork server does not answer: {error}") from error
@@ -82,8 +94,7 @@ class Launcher:
             raise SandboxStartError(
                 f"the kernel refused a sandbox: {answer.message['problem']}", hint="run: termarena doctor"
             )
-        control, pidfd = answer.fds
-        return Launched(socket.socket(fileno=control), pidfd, answer.message["pid"])
+        return answer
 
     def close(self) -> None:
         """End the fork server and with it every sandbox it made."""

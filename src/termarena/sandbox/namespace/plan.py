@@ -8,6 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import ImageError
+from termarena.sandbox.namespace.ondisk import hold, memory_share
 from termarena.sandbox.namespace.snapshots import NamespaceSnapshot
 from termarena.sandbox.namespace.worker import Joining
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.contract import Snapshot
     from termarena.sandbox.namespace.cgroups import CgroupHost
     from termarena.sandbox.namespace.ids import IdMap
+    from termarena.sandbox.namespace.ondisk import Changes
     from termarena.sandbox.namespace.rootfs import Base
     from termarena.sandbox.namespace.worker import Disk
     from termarena.sandbox.spec import Limits, SandboxSpec
@@ -24,24 +26,31 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 SHM_BYTES: Final = 64 << 20
+STAGING_BYTES: Final = 4 << 20
+"""Where the changes are on disk, memory holds nothing but a few names."""
 
 
 class Plan:
     """What the fork server is asked for, and the descriptors that go with it."""
 
-    def __init__(self, spec: SandboxSpec, base: Base, *, cgroups: CgroupHost, ids: IdMap) -> None:
-        """Opens nothing yet."""
+    def __init__(
+        self, spec: SandboxSpec, base: Base, *, cgroups: CgroupHost, ids: IdMap, is_on_disk: bool = False
+    ) -> None:
+        """Opens nothing yet; `is_on_disk`: its changes are to be kept in a folder, which `keep_in` names."""
         self.sandbox_id = f"ta-{secrets.token_hex(6)}"
         self.spec = spec
         self.base = base
         self.ids = ids
+        self.is_on_disk = is_on_disk
+        self.layers: list[Path] = []
+        """The folders of changes on disk that it lies on, its own and those of what it is a fork of."""
         self.fds: list[int] = []
         self.cgroup = cgroups.plan(f"termarena-{self.sandbox_id}")
         self._own_fds: list[int] = []
         limits = spec.limits
         has_memory_group = cgroups.has("memory")
-        # Files are kept in memory and charged to the writer: a full disk must be met before the memory limit kills.
-        disk = min(limits.disk_bytes, limits.memory_bytes * 3 // 4) if has_memory_group else limits.disk_bytes
+        in_memory = memory_share(limits) if has_memory_group else limits.disk_bytes
+        disk = STAGING_BYTES if is_on_disk else in_memory
         self.message: dict[str, Any] = {
             "volumes": [
                 {"at": volume.at, "lowers": [{"path": str(path)} for path in volume.lowers], "layers": 0}
@@ -50,7 +59,7 @@ class Plan:
             "mounts": [{"path": str(mount.source), "at": mount.target} for mount in spec.mounts],
             "disk_bytes": disk,
             "inodes": max(10_000, min(2_000_000, disk // 1024)),
-            "shm_bytes": min(SHM_BYTES, disk),
+            "shm_bytes": min(SHM_BYTES, in_memory),
             "hostname": spec.hostname,
             "workdir": spec.workdir,
             "ids": ids.as_plan(),
@@ -61,6 +70,7 @@ class Plan:
             "watch_bytes": None if has_memory_group else limits.memory_bytes,
             "wall_s": limits.wall_s,
             "disk": None,
+            "changes": None,
             "pristine_system": spec.pristine_system,
             "fakes_owners": False,
             "step_mounts": [],
@@ -76,6 +86,12 @@ class Plan:
         """Send a descriptor along; its number in the message."""
         self.fds.append(fd)
         return len(self.fds) - 1
+
+    def keep_in(self, changes: Changes) -> None:
+        """Keep the sandbox's changes in this folder."""
+        self.message["changes"] = changes.as_plan(self.spec.limits)
+        self.layers.insert(0, changes.layer)
+        self.add_fd(changes.lock_fd)
 
     def lend(self, lent: Disk | Joining) -> None:
         """Lend it a folder of the host, or what is another sandbox's; descriptors stay the caller's."""
@@ -112,12 +128,16 @@ class Plan:
                 hint="start it on the machine and image it was taken on",
             )
         shared = await snapshot.share()
-        for volume, trees in zip(self.message["volumes"], shared, strict=bool(shared)):
-            self._own_fds += trees
+        self._own_fds += [fd for trees in shared.trees for fd in trees]
+        for volume, trees in zip(self.message["volumes"], shared.trees, strict=bool(shared.trees)):
             layers = [{"fd": self.add_fd(fd)} for fd in reversed(trees)]
             volume["lowers"] = layers + volume["lowers"]
             volume["layers"] = len(layers)
-        if shared:
+        for layer in shared.layers:
+            self._own_fds.append(hold(layer))
+            self.add_fd(self._own_fds[-1])
+            self.layers.append(layer)
+        if shared.trees:
             return
         archive = await snapshot.archive()
         # A second open file: forks that read at the same time must not share a position.

@@ -15,11 +15,12 @@ from termarena.sandbox.namespace.cgroups import find_cgroups
 from termarena.sandbox.namespace.ids import choose_ids
 from termarena.sandbox.namespace.inside import seccomp
 
-__all__ = ["Fact", "Facts", "probe"]
+__all__ = ["Fact", "Facts", "probe", "try_disk"]
 
 TRIAL_TIMEOUT_S: Final = 30.0
 FactName = Literal[
-    "user_namespaces", "overlay", "proc", "seccomp", "idmapped_mounts", "shared_layers", "user_ranges", "cgroups"
+    "user_namespaces", "overlay", "proc", "seccomp", "idmapped_mounts", "shared_layers", "user_ranges", "cgroups",
+    "changes_on_disk",
 ]  # fmt: skip
 
 REMEDIES: Final[dict[str, str]] = {
@@ -31,6 +32,9 @@ REMEDIES: Final[dict[str, str]] = {
     "proc": "in Docker add --security-opt systempaths=unconfined: a masked /proc may not be mounted again",
     "idmapped_mounts": "keep TERMARENA_HOME and root file systems on ext4, xfs, btrfs or tmpfs, with a kernel of 5.19",
     "shared_layers": "none needed: forks copy the changes instead; a kernel of 6.15 or newer shares them",
+    "changes_on_disk": (
+        "put TERMARENA_HOME on a local file system (ext4, xfs, btrfs): until then all files of sandboxes are in memory"
+    ),
     "user_ranges": "install uidmap (newuidmap) and grant the user a range in /etc/subuid and /etc/subgid",
 }
 
@@ -76,13 +80,20 @@ def probe(home: Path) -> Facts:
         _seccomp(),
         _tried("shared_layers", is_needed=False),
     ]
+    folder = next(path for path in (home, *home.absolute().parents) if path.is_dir())
+    facts.append(_tried("changes_on_disk", is_needed=False, argument=str(folder)))
     if os.geteuid() == 0:
-        folder = next(path for path in (home, *home.absolute().parents) if path.is_dir())
         facts.append(_tried("idmapped_mounts", is_needed=False, argument=str(folder)))
     else:
         facts.append(_user_ranges())
     facts.append(_cgroups())
     return Facts(tuple(facts))
+
+
+def try_disk(folder: Path) -> str:
+    """Why the changes of sandboxes cannot be kept in a folder; empty if they can. Nothing is left in it."""
+    fact = _tried("changes_on_disk", is_needed=False, argument=str(folder))
+    return "" if fact.is_there else fact.detail
 
 
 def _tried(name: FactName, *, is_needed: bool, argument: str = "") -> Fact:

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from termarena.sandbox.contract import ExecResult
+from termarena.sandbox.sides import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,9 +46,8 @@ class NamespacePty:
         return self._pid
 
     def resize(self, cols: int, rows: int) -> None:
-        """Tell the programs on the terminal; raises `ValueError` below 1x1."""
-        if cols < 1 or rows < 1:
-            raise ValueError(f"a terminal needs at least 1x1, not {cols}x{rows}")
+        """Tell the programs on the terminal; raises `TerminalSizeError`."""
+        check_size(cols, rows)
         fcntl.ioctl(self._master_fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
     async def wait(self) -> ExecResult:

@@ -12,7 +12,7 @@ import asyncio
 import json
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
@@ -22,7 +22,7 @@ from termarena.core.errors import ImageError, SandboxBroken
 from termarena.sandbox.namespace.inside import tar
 from termarena.sandbox.spec import SandboxSpec
 
-__all__ = ["Archive", "NamespaceSnapshot", "load_snapshot", "read_header"]
+__all__ = ["Archive", "NamespaceSnapshot", "SharedLayers", "load_snapshot", "read_header"]
 
 FORMAT: Final = 1
 HEADER_NAME: Final = "snapshot.json"
@@ -37,14 +37,24 @@ class Archive:
     layers: int
 
 
+@dataclass(frozen=True, slots=True)
+class SharedLayers:
+    """The layers of a sealed sandbox, good for one fork."""
+
+    trees: list[list[int]] = field(default_factory=list)
+    """Volume by volume, descriptors of detached mounts, the lowest first; the receiver closes them."""
+    layers: tuple[Path, ...] = ()
+    """Those of them that are folders on disk: a fork has to hold them."""
+
+
 class SealedSource(Protocol):
     """A sealed sandbox that still lives."""
 
     async def pack(self) -> Archive:
         """Its layers as an archive."""
 
-    async def share(self) -> list[list[int]]:
-        """Descriptors of its layers as detached mounts, good for one use; the caller closes them."""
+    async def share(self) -> SharedLayers:
+        """Its layers for one fork."""
 
 
 class NamespaceSnapshot:
@@ -85,17 +95,17 @@ class NamespaceSnapshot:
             self._archive = await self._source.pack()
         return self._archive
 
-    async def share(self) -> list[list[int]]:
-        """Volume by volume, descriptors of the layers for one fork, lowest first; empty where none can be shared."""
+    async def share(self) -> SharedLayers:
+        """The layers for one fork; none where they cannot be shared."""
         if self._source is None:
-            return []
+            return SharedLayers()
         try:
             return await self._source.share()
         except SandboxBroken:
             # The sandbox stopped meanwhile, but not before its layers were copied.
             if self._archive is None:
                 raise
-            return []
+            return SharedLayers()
 
     async def detach(self) -> None:
         """Keep the layers although their sandbox is about to stop: they are copied to an unnamed file."""

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from termarena.sandbox.terminal.contract import LARGEST_SIDE
+from termarena.sandbox.sides import LARGEST_SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

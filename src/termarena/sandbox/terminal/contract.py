@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import TerminalSizeError
+from termarena.sandbox.sides import check_size
 from termarena.sandbox.terminal.output import plain_text
 
 if TYPE_CHECKING:
@@ -13,16 +13,9 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.terminal.cast import CastWriter
 
-__all__ = ["CommandResult", "Cursor", "ScreenState", "TerminalOptions", "check_size"]
+__all__ = ["CommandResult", "Cursor", "ScreenState", "TerminalOptions"]
 
-LARGEST_SIDE: Final = 1000
 DEFAULT_OUTPUT_BYTES: Final = 1 << 20
-
-
-def check_size(cols: int, rows: int) -> None:
-    """Raises `TerminalSizeError` outside 1x1 to 1000x1000."""
-    if not (1 <= cols <= LARGEST_SIDE and 1 <= rows <= LARGEST_SIDE):
-        raise TerminalSizeError(cols, rows, largest=LARGEST_SIDE)
 
 
 @dataclass(frozen=True, slots=True)

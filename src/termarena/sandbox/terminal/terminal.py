@@ -9,7 +9,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxBroken, TerminalTimeout
-from termarena.sandbox.terminal.contract import TerminalOptions, check_size
+from termarena.sandbox.sides import check_size
+from termarena.sandbox.terminal.contract import TerminalOptions
 from termarena.sandbox.terminal.display import Display, Watch
 from termarena.sandbox.terminal.keys import encode_key, encode_paste, encode_text
 from termarena.sandbox.terminal.pulse import Pulse

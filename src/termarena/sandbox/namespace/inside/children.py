@@ -87,6 +87,8 @@ class Launcher:
         self.cgroup_fds = cgroup_fds
         self.born_fd = born_fd
         self.limits: list[tuple[int, int]] = [(int(kind), int(value)) for kind, value in plan["rlimits"]]
+        self.is_on_disk: bool = plan["changes"] is not None
+        self.may_write = True
 
     def start(self, command: Command, *, stdio: tuple[int, int, int], has_terminal: bool = False) -> Running:
         """Fork and execute; a command that cannot be executed ends with 126 or 127 and a line on its stderr."""
@@ -126,6 +128,11 @@ class Launcher:
         command.identity.assume(has_one_id=command.has_one_id)
         for kind, value in self.limits:
             _lower_limit(kind, value)
+        if self.is_on_disk:
+            # Its disk limit refuses writing as a limit on the size of files does, and that must not end a shell.
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        if not self.may_write:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         sc.close_range(3, 0x7FFFFFFF)
         sc.install_filter(self.program)
 

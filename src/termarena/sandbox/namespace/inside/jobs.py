@@ -5,13 +5,12 @@ A job runs our own code only. Its first descriptor is a memory file for its repo
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
-from . import changes, children, files, layers, tar, unpack
+from . import changes, children, files, layers, removing, room, tar, unpack
 
 if TYPE_CHECKING:
     from .mounts import Volume
@@ -58,11 +57,13 @@ def _get_tree(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[
     return {"skipped": [name[2:] for name in packer.skipped]}
 
 
-def _put_tree(request: dict[str, Any], fds: list[int], _: list[Volume]) -> dict[str, Any]:
+def _put_tree(request: dict[str, Any], fds: list[int], volumes: list[Volume]) -> dict[str, Any]:
     owner = files.find_user(request["user"])
     files.make_folder(request["path"])
     root = files.open_inside(request["path"], os.O_RDONLY | os.O_DIRECTORY)
     unpacker = unpack.Unpacker({"0": root}, exact=False, owner=(owner.uid, owner.gid))
+    if request["limit_bytes"] is not None:
+        unpacker.room_bytes = request["limit_bytes"] - room.taken([volume.upper_fd for volume in volumes])
     unpacker.unpack(_stream(fds[0], "rb"))
     return {"count": unpacker.count, "size_bytes": unpacker.size_bytes}
 
@@ -91,7 +92,7 @@ def _pack_layer(request: dict[str, Any], fds: list[int], volumes: list[Volume]) 
 
 
 def _remove_below(request: dict[str, Any], _: list[int], volumes: list[Volume]) -> dict[str, Any]:
-    layers.remove(_disk(volumes), request["name"])
+    removing.remove(_disk(volumes), request["name"])
     return {}
 
 
@@ -118,16 +119,7 @@ def _list_folder(request: dict[str, Any], _: list[int], __: list[Volume]) -> dic
 def _measure(request: dict[str, Any], _: list[int], volumes: list[Volume]) -> dict[str, Any]:
     """How much the sandbox's changes take, and what lies at some places of it."""
     opened = [files.open_inside(path, os.O_RDONLY | os.O_DIRECTORY) for path in request["places"]]
-    return {"size_bytes": sum(_taken(fd) for fd in (*(volume.upper_fd for volume in volumes), *opened))}
-
-
-def _taken(root: int) -> int:
-    total = 0
-    for _, _, names, fd in os.fwalk(".", dir_fd=root):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                total += os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks * 512
-    return total
+    return {"size_bytes": room.taken([*(volume.upper_fd for volume in volumes), *opened])}
 
 
 def _disk(volumes: list[Volume]) -> int:

@@ -6,7 +6,6 @@ attribute. In an OCI archive these are files called `.wh.NAME` and `.wh..wh..opq
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from typing import IO, Any, Final
@@ -166,23 +165,3 @@ class _Placer(Unpacker):
         except OSError:
             return False
         return True
-
-
-def remove(disk: int, name: str) -> None:
-    """Remove a name of the folder with all below it, whatever its modes and owners are; a missing one is no error."""
-    with contextlib.suppress(FileNotFoundError):
-        _remove(disk, name)
-
-
-def _remove(parent: int, name: str) -> None:
-    if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-        os.unlink(name, dir_fd=parent)
-        return
-    os.chmod(name, 0o700, dir_fd=parent)
-    fd = os.open(name, FOLDER, dir_fd=parent)
-    try:
-        for entry in os.listdir(fd):
-            _remove(fd, entry)
-    finally:
-        os.close(fd)
-    os.rmdir(name, dir_fd=parent)

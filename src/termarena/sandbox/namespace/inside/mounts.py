@@ -10,9 +10,9 @@ import contextlib
 import errno
 import os
 import stat
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
-from . import files, pristine, tar, unpack
+from . import files, merge, pristine, tar, unpack
 from . import syscalls as sc
 
 STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
@@ -45,6 +45,10 @@ HIDDEN_SYS: Final = (
 )
 APT_SETTINGS: Final = "/dev/apt.conf"
 """Where no user can be changed to, apt has to be told; a file beside the devices lands in no layer."""
+DISK, CHANGES = "disk", "changes"
+"""A folder that was lent for work, and the one that keeps the changes."""
+MOST_LAYERS: Final = 48
+"""Of a snapshot: their names have to fit in a page of mount options."""
 SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 
 
@@ -76,7 +80,7 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     opened = [[_path_of(lower) for lower in group] for group in lowers]
     disk = plan.get("disk")
-    lent = None if not disk else _path_of(disk["path"] if disk["fd"] is None else disk["fd"])
+    lent = {name: _path_of(one["path"] if one["fd"] is None else one["fd"]) for name, one in _folders_lent(plan)}
     for mount in plan["step_mounts"]:
         if mount["path"] is not None and mount["fd"] is None:
             mount["fd"] = _detached(mount["path"], is_writable=mount["is_writable"])
@@ -86,24 +90,27 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     os.chdir(staging)
     os.mkdir("new")
     ats = [volume["at"] for volume in plan["volumes"]]
-    layers = 0 if restore_fd is None else plan["restore_layers"]
+    for name, folder in lent.items():
+        _attach_lent(folder, name)
+    place = f"{CHANGES}/" if CHANGES in lent else ""
+    restored: list[str] = []
     if restore_fd is not None:
-        _restore(restore_fd, offset=plan["restore_offset"], layers=layers, volumes=len(ats))
-    if lent is not None:
-        _attach_disk(lent)
+        restored = _restore(restore_fd, plan, place=place, volumes=len(ats))
     volumes = []
     started: list[tuple[str, list[str]]] = []
     for index, at in enumerate(ats):
-        names = [f"r{layer}.{index}" for layer in reversed(range(layers))] + _attach(index, opened[index])
-        own_layers = names[: layers + plan["volumes"][index]["layers"]]
-        place = "disk/" if disk and disk["holds_changes"] and index == 0 else ""
-        volumes.append(_mount_volume(index, at, names, layers=own_layers, place=place))
+        names = [f"{layer}.{index}" for layer in restored] + _attach(index, opened[index])
+        own_layers = names[: len(restored) + plan["volumes"][index]["layers"]]
+        changes = _Changes(f"{place}u{index}", f"{place}w{index}", ",volatile" if place else "")
+        if disk and disk["holds_changes"] and index == 0:
+            changes = _Changes(f"{DISK}/fs", f"{DISK}/work")
+        volumes.append(_mount_volume(index, at, names, layers=own_layers, changes=changes))
         started.append((at, names[1:] if own_layers else names))
     system = pristine.find(started) if plan["pristine_system"] else []
     for index, mount in enumerate(plan["mounts"], start=len(ats)):
         _mount_folder(f"new{mount['at']}", *_attach(index, opened[index]))
     if disk:
-        volumes[0].disk_fd = os.open("disk", os.O_RDONLY | os.O_DIRECTORY)
+        volumes[0].disk_fd = os.open(DISK, os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
     if plan["fakes_owners"]:
         _write(f"new{APT_SETTINGS}", b'APT::Sandbox::User "root";\n')
@@ -212,23 +219,33 @@ def _attach(index: int, lowers: list[int | str]) -> list[str]:
     return names
 
 
-def _attach_disk(lent: int | str) -> None:
-    """Give the folder of the host that was lent a name in the staging folder."""
+def _folders_lent(plan: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The folders of the host that the sandbox writes to, with their names in the staging folder."""
+    return [(name, plan[name]) for name in (DISK, CHANGES) if plan[name] is not None]
+
+
+def _attach_lent(lent: int | str, name: str) -> None:
+    """Give a folder of the host that was lent a name in the staging folder."""
     if isinstance(lent, int):
-        os.mkdir("disk")
-        sc.move_mount(lent, "disk")
+        os.mkdir(name)
+        sc.move_mount(lent, name)
     else:
-        os.symlink(lent, "disk")
+        os.symlink(lent, name)
 
 
-def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str], place: str = "") -> Volume:
-    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes.
+class _Changes(NamedTuple):
+    """Where the changes of one volume are kept."""
 
-    Its own changes are kept below `place`: in memory, or in the folder that was lent.
-    """
-    upper, work, base = (f"{place}fs", f"{place}work", names[0]) if place else (f"u{index}", f"w{index}", names[0])
+    upper: str
+    work: str
+    options: str = ""
+
+
+def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str], changes: _Changes) -> Volume:
+    """Mount one overlay below `new`; `layers` are those of `names` that hold changes of earlier sandboxes."""
+    upper, base = changes.upper, names[0]
     os.mkdir(upper)
-    os.mkdir(work)
+    os.mkdir(changes.work)
     if len(names) > 1:
         base = f"b{index}"
         os.mkdir(base)
@@ -244,7 +261,7 @@ def _mount_volume(index: int, at: str, names: list[str], *, layers: list[str], p
         tree_fds=[sc.open_tree(name) for name in (*reversed(layers), upper)],
     )
     # userxattr: without it the mount succeeds and then deleting a folder fails with EIO.
-    options = f"lowerdir={':'.join(names)},upperdir={upper},workdir={work},userxattr"
+    options = f"lowerdir={':'.join(names)},upperdir={upper},workdir={changes.work},userxattr{changes.options}"
     sc.mount("overlay", f"new/{at}" if at else "new", fstype="overlay", flags=sc.MS_NODEV, options=options)
     return volume
 
@@ -257,19 +274,34 @@ def _copy_folder_identity(source: str, target: str) -> None:
     os.chmod(target, stat.S_IMODE(found.st_mode))
 
 
-def _restore(restore_fd: int, *, offset: int, layers: int, volumes: int) -> None:
-    """Unpack a snapshot: a member's first folder is its layer and volume, which is the name of its folder here."""
-    names = [f"{layer}.{volume}" for layer in range(layers) for volume in range(volumes)]
-    for name in names:
-        os.mkdir(f"r{name}")
-    roots = {name: os.open(f"r{name}", os.O_RDONLY | os.O_DIRECTORY) for name in names}
+def _restore(restore_fd: int, plan: dict[str, Any], *, place: str, volumes: int) -> list[str]:
+    """Unpack a snapshot below `place`; what its layers are called there, uppermost first, each with its volume behind.
+
+    A member's first folder is its layer and volume. Of many layers all but the last become one: an overlay has only so
+    many, and the last one alone tells what the sandbox of the snapshot began with.
+    """
+    layers: int = plan["restore_layers"]
+    is_merged = layers > MOST_LAYERS
+    kept = 2 if is_merged else layers
+    names = [f"{place}r{layer}" for layer in range(kept)]
+    opened = {}
+    for name in (f"{layer}.{volume}" for layer in names for volume in range(volumes)):
+        os.mkdir(name)
+        opened[name] = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
+    first_alone = layers - kept + 1
+    roots = {
+        f"{layer}.{volume}": opened[f"{names[max(0, layer - first_alone + 1)]}.{volume}"]
+        for layer in range(layers)
+        for volume in range(volumes)
+    }
     try:
         with os.fdopen(restore_fd, "rb", closefd=False) as archive:
-            archive.seek(offset)
-            unpack.Unpacker(roots, exact=True).unpack(archive)
+            archive.seek(plan["restore_offset"])
+            (merge.Merger if is_merged else unpack.Unpacker)(roots, exact=True).unpack(archive)
     finally:
-        for fd in roots.values():
+        for fd in opened.values():
             os.close(fd)
+    return names[::-1]
 
 
 def _folder(path: str) -> bool:

@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any, Final, NoReturn
 
-from . import children, files, freezing, jobs, mounts, seccomp, wire
+from . import children, files, freezing, jobs, mounts, room, seccomp, wire
 from . import syscalls as sc
 
 KEPT_CAPABILITIES: Final = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 27, 29, 31})
@@ -27,6 +27,8 @@ net_bind_service, sys_chroot, mknod, audit_write, setfcap."""
 LAST_CAPABILITY: Final = 40
 WATCH_INTERVAL_S: Final = 0.05
 CONNECT_TIMEOUT_S: Final = 5.0
+MOST_SHARED: Final = 64
+"""Layers that a fork can have as they are; a message has room for three times as many descriptors."""
 SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 
 
@@ -34,6 +36,7 @@ def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lower
     """Become process 1: wait for the ids, assemble, serve. Never returns to the fork server's code."""
     try:
         lent = [] if plan["disk"] is None else [plan["disk"]["fd"], *(mount["fd"] for mount in plan["step_mounts"])]
+        lent += [] if plan["changes"] is None else [plan["changes"]["fd"]]
         for mount in plan["step_mounts"]:
             if mount["tree"] is not None:
                 mount["fd"] = fds[mount["tree"]]
@@ -125,6 +128,10 @@ class Supervisor:
         self.watch_bytes: int | None = plan["watch_bytes"]
         self.next_watch: float | None = None
         self.watch_kills = 0
+        self.disk: room.DiskWatch | None = None
+        if plan["changes"] is not None:
+            roots = [volume.upper_fd for volume in volumes]
+            self.disk = room.DiskWatch(plan["changes"], roots, launcher=self.launcher, spared=self._jobs)
         wall = plan["wall_s"]
         self.wall_deadline = None if wall is None else time.monotonic() + wall
         self.is_sealed = False
@@ -190,6 +197,7 @@ class Supervisor:
             os.close(slave)
 
     def _do_job(self, request: wire.Message, fds: list[int]) -> None:
+        request["limit_bytes"] = None if self.disk is None else self.disk.limit_bytes
         self._track(jobs.start(request, fds, volumes=self.volumes))
 
     def _do_kill(self, request: wire.Message, _: list[int]) -> None:
@@ -223,9 +231,15 @@ class Supervisor:
         return {running.pid for running in self.running.values() if running.is_job}
 
     def _do_usage(self, request: wire.Message, _: list[int]) -> None:
+        if self.disk is not None:
+            self.disk.look_now()
         self._reply(
             request,
-            {"disk": tuple(os.fstatvfs(self.volumes[0].upper_fd)), "watch_kills": self.watch_kills},
+            {
+                "disk": tuple(os.fstatvfs(self.volumes[0].upper_fd)),
+                "on_disk": None if self.disk is None else self.disk.describe(),
+                "watch_kills": self.watch_kills,
+            },
         )
 
     def _do_processes(self, request: wire.Message, _: list[int]) -> None:
@@ -233,6 +247,8 @@ class Supervisor:
         self._reply(request, {"processes": children.describe_processes()})
 
     def _do_open(self, request: wire.Message, _: list[int]) -> None:
+        if self.disk is not None and request["access"] == "write":
+            self.disk.give(request["size_bytes"])
         fd = files.open_for(request)
         try:
             self._reply(request, {"size": os.fstat(fd).st_size}, (fd,))
@@ -264,6 +280,8 @@ class Supervisor:
 
     def _do_share(self, request: wire.Message, _: list[int]) -> None:
         """Fresh detached mounts of all layers: attaching one uses it up."""
+        if sum(len(volume.tree_fds) for volume in self.volumes) > MOST_SHARED:
+            raise OSError(errno.E2BIG, "too many layers")
         copies = [sc.open_tree("", dir_fd=fd) for volume in self.volumes for fd in volume.tree_fds]
         try:
             self._reply(request, {"volumes": len(self.volumes)}, tuple(copies))
@@ -295,10 +313,13 @@ class Supervisor:
         self.running[running.pid] = running
         if self.watch_bytes is not None and self.next_watch is None:
             self.next_watch = time.monotonic() + WATCH_INTERVAL_S
+        if self.disk is not None:
+            self.disk.begin()
 
     def _pause_ms(self) -> float | None:
         moments = [running.deadline for running in self.running.values() if running.deadline is not None]
-        moments += [moment for moment in (self.wall_deadline, self.next_watch) if moment is not None]
+        next_look = None if self.disk is None else self.disk.next
+        moments += [moment for moment in (self.wall_deadline, self.next_watch, next_look) if moment is not None]
         return max(0.0, (min(moments) - time.monotonic()) * 1000 + 1) if moments else None
 
     def _meet_deadlines(self) -> None:
@@ -307,12 +328,22 @@ class Supervisor:
             if running.deadline is not None and running.deadline <= now:
                 running.expire(now)
         if self.wall_deadline is not None and self.wall_deadline <= now:
-            wire.send(self.control, {"ended": "wall"})
-            os._exit(0)
+            self._end("its wall time limit was reached")
+        if self.disk is not None and self.disk.next is not None and self.disk.next <= now:
+            self._watch_disk(self.disk, now)
         if self.next_watch is not None and self.watch_bytes is not None and self.next_watch <= now:
             killed = children.kill_largest_above(self.watch_bytes)
             self.watch_kills += killed
             self.next_watch = now + WATCH_INTERVAL_S if children.all_pids() else None
+
+    def _watch_disk(self, disk: room.DiskWatch, now: float) -> None:
+        if disk.go_on(now) == "short":
+            whose = "it has written more than its limit and " if disk.is_full else ""
+            self._end(f"{whose}the disk of this machine is nearly full", disk.describe())
+
+    def _end(self, why: str, on_disk: dict[str, Any] | None = None) -> NoReturn:
+        wire.send(self.control, {"ended": why, "on_disk": on_disk})
+        os._exit(0)
 
     def _reap(self) -> None:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from typing import IO, Final
@@ -38,6 +39,8 @@ class Unpacker:
         self.owner = owner
         self.count = 0
         self.size_bytes = 0
+        self.room_bytes: int | None = None
+        """What may be written in all; absent means that the file system knows."""
         self._times: list[tuple[int, str, int]] = []
         self._folder: tuple[tuple[int, str], int] | None = None
 
@@ -110,7 +113,7 @@ class Unpacker:
         fd = os.open(name, FRESH, 0o600, dir_fd=parent)
         try:
             while chunk := reader.chunk():
-                write_or_skip(fd, chunk)
+                self._spend(write_or_skip(fd, chunk))
             os.ftruncate(fd, member.size)
             self.size_bytes += member.size
             self._own(member, fd)
@@ -119,6 +122,12 @@ class Unpacker:
             os.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
         finally:
             os.close(fd)
+
+    def _spend(self, size_bytes: int) -> None:
+        if self.room_bytes is not None:
+            self.room_bytes -= size_bytes
+            if self.room_bytes < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _set_attributes(self, fd: int, member: Member) -> None:
         for key, value in member.attributes.items():
@@ -150,14 +159,18 @@ class Unpacker:
                 os.close(fd)
 
 
-def write_or_skip(fd: int, chunk: bytes) -> None:
-    """Write at the end of a fresh file; a long run of zeros becomes a hole, for which the file's size is set later."""
+def write_or_skip(fd: int, chunk: bytes) -> int:
+    """Write at the end of a fresh file, and how much that takes.
+
+    A long run of zeros becomes a hole, for which the file's size is set later.
+    """
     if len(chunk) >= HOLE_BYTES and not chunk[0] and not chunk[-1] and chunk.count(0) == len(chunk):
         os.lseek(fd, len(chunk), os.SEEK_CUR)
-        return
+        return 0
     view = memoryview(chunk)
     while view:
         view = view[os.write(fd, view) :]
+    return len(chunk)
 
 
 def _make_folder(parent: int, name: str) -> None:

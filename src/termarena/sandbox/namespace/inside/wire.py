@@ -11,7 +11,7 @@ import socket
 from typing import Any, Final
 
 PACKET_LIMIT: Final = 60_000
-MAX_FDS: Final = 64
+MAX_FDS: Final = 192
 _PLAIN, _SPILLED = b"J", b"M"
 _FD_SPACE: Final = socket.CMSG_SPACE(4 * MAX_FDS)
 

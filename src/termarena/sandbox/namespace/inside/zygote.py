@@ -13,7 +13,7 @@ import signal
 import socket
 from typing import Any, Final
 
-from . import supervisor, wire
+from . import idmaps, removing, supervisor, wire
 from . import syscalls as sc
 
 NAMESPACES: Final = (
@@ -78,7 +78,7 @@ class _ForkServer:
             if request.message["op"] == "start":
                 self._start(request.message["plan"], request.fds)
             else:
-                wire.send(self.sock, {"pid": os.getpid()})
+                self._remove(request.message["path"], request.message["ids"])
         except OSError as error:
             wire.send(self.sock, {"errno": error.errno, "problem": str(error)})
         finally:
@@ -91,6 +91,7 @@ class _ForkServer:
         try:
             lowers = self._lowers(plan, fds, trees)
             self._lend_disk(plan, trees)
+            self._lend_changes(plan, trees)
             pid = _clone_joined(plan, fds) if plan["join_fds"] else _clone(plan, fds)
             if pid == 0:
                 supervisor.begin(plan, control=theirs, fds=fds, lowers=lowers)
@@ -101,12 +102,23 @@ class _ForkServer:
             for fd in trees:
                 os.close(fd)
 
+    def _remove(self, path: str, ids: dict[str, Any]) -> None:
+        """Remove a folder of sandboxes in a process of its own, which the harness can wait for."""
+        pid = sc.clone()
+        if pid == 0:
+            removing.begin(path, ids)
+        pidfd = os.pidfd_open(pid)
+        try:
+            wire.send(self.sock, {"pid": pid}, (pidfd,))
+        finally:
+            os.close(pidfd)
+
     def _release(self, pid: int, plan: dict[str, Any], ours: socket.socket) -> None:
         """Give the child its ids and let it go on; it ends if this fails, because its socket closes."""
         pidfd = os.pidfd_open(pid)
         try:
             if not plan["join_fds"]:
-                write_maps(pid, plan["ids"])
+                idmaps.write_maps(pid, plan["ids"])
             wire.send(ours, {"go": True})
             wire.send(self.sock, {"pid": pid}, (ours.fileno(), pidfd))
         except OSError:
@@ -152,13 +164,29 @@ class _ForkServer:
                 mount["fd"] = self._shifted(mount["path"], plan["ids"], is_writable=mount["is_writable"])
                 trees += [] if mount["fd"] is None else [mount["fd"]]
 
+    def _lend_changes(self, plan: dict[str, Any], trees: list[int]) -> None:
+        """Open the folder of the sandbox's changes as root; its owner cannot come to it, an ordinary user can.
+
+        Owners are not shifted: on the disk of the host no file of a sandbox belongs to the host's root.
+        """
+        if plan["changes"] is None:
+            return
+        plan["changes"]["fd"] = None
+        if plan["ids"]["shift"]:
+            tree = sc.open_tree(plan["changes"]["path"])
+            trees.append(tree)
+            sc.set_mount_attributes(tree, sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
+            plan["changes"]["fd"] = tree
+
     def _shifted(self, path: str, ids: dict[str, Any], *, is_writable: bool = False) -> int | None:
         if not ids["shift"]:
             return None
         key = repr((ids["uid"], ids["gid"]))
         if key not in self.map_namespaces:
             self.map_namespaces[key] = namespace_with(ids)
-        return shifted_mount(path, self.map_namespaces[key], is_writable=is_writable)
+        tree = shifted_mount(path, self.map_namespaces[key], is_writable=is_writable)
+        # Its owners are nobody's then; by its path the sandbox's root might not even come to it.
+        return _plain_mount(path) if tree is None and not is_writable else tree
 
 
 def _clone(plan: dict[str, Any], fds: list[int]) -> int:
@@ -229,6 +257,13 @@ def shifted_mount(path: str, userns_fd: int, *, is_writable: bool = False) -> in
     return tree
 
 
+def _plain_mount(path: str) -> int:
+    """A detached mount of `path`, read-only, with the owners that it has."""
+    tree = sc.open_tree(path)
+    sc.set_mount_attributes(tree, sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
+    return tree
+
+
 def namespace_with(ids: dict[str, Any]) -> int:
     """A user namespace that has the id map and no process: only a mount refers to it."""
     gate_out, gate_in = os.pipe()
@@ -238,39 +273,8 @@ def namespace_with(ids: dict[str, Any]) -> int:
         os.read(gate_out, 1)
         os._exit(0)
     try:
-        write_maps(pid, ids)
+        idmaps.write_maps(pid, ids)
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(gate_out)
         os.close(gate_in)
-
-
-def write_maps(pid: int, ids: dict[str, Any]) -> None:
-    """Write the id maps of a fresh user namespace, by ourselves or through the `newuidmap` helpers."""
-    if ids["helpers"]:
-        for helper, lines in zip(ids["helpers"], (ids["uid"], ids["gid"]), strict=True):
-            _run_helper([helper, str(pid), *(str(number) for line in lines for number in line)])
-        return
-    if ids["deny_setgroups"]:
-        _put(f"/proc/{pid}/setgroups", "deny")
-    _put(f"/proc/{pid}/uid_map", "\n".join(" ".join(map(str, line)) for line in ids["uid"]))
-    _put(f"/proc/{pid}/gid_map", "\n".join(" ".join(map(str, line)) for line in ids["gid"]))
-
-
-def _put(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-
-
-def _run_helper(argv: list[str]) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    try:
-        pid = os.posix_spawn(argv[0], argv, {})
-        _, status = os.waitpid(pid, 0)
-    finally:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    if status != 0:
-        raise OSError(1, f"{argv[0]} refused the id map", " ".join(argv[2:]))

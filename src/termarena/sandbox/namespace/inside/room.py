@@ -1,0 +1,229 @@
+"""How much the sandbox has written to a disk of the host, and what happens when that is too much.
+
+A folder of the host has no quota that an ordinary user could set. Process 1 looks at it instead while something runs:
+often at how much room the whole file system has, which is one system call, and at the files themselves only when that
+has fallen so far that the limit may have been met. Beyond the limit writing is refused, by a file size limit of zero on
+every process, until there is room again; who gets around that is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import stat
+import time
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from . import children
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+BLOCK: Final = 512
+STRIDE: Final = 500
+"""So many names are looked at (about 2 ms) before the clock is."""
+SLICE_S, MOMENT_S = 0.01, 0.1
+SHORTEST_S, LONGEST_S = 0.05, 0.2
+FASTEST_BYTES_S: Final = 8 << 30
+"""No writer is faster: so long the room that is left lasts at least."""
+ANYHOW_S: Final = 10.0
+"""The files are looked at this often whatever the file system says: somebody else may be making room on it."""
+IDLE_TO_BUSY: Final = 8
+"""At least so many times as long as a look took, the next one waits."""
+SLACK_BYTES: Final = 64 << 20
+
+Verdict = Literal["fine", "short"]
+
+
+def taken(roots: list[int]) -> int:
+    """What the files below some folders take, in bytes."""
+    found = 0
+    for found in walk(roots):  # noqa: B007 - the last value counts
+        pass
+    return found
+
+
+def walk(roots: list[int]) -> Iterator[int]:
+    """What was found so far, told every few names and at the end; what vanishes under the look is left out.
+
+    A folder whose path is longer than the kernel takes is not looked into.
+    """
+    total = seen = 0
+    linked: set[int] = set()
+    waiting = [(root, ".") for root in roots]
+    while waiting:
+        root, path = waiting.pop()
+        for name, found in _entries(root, path):
+            seen += 1
+            if seen % STRIDE == 0:
+                yield total
+            if stat.S_ISDIR(found.st_mode):
+                waiting.append((root, f"{path}/{name}"))
+            elif found.st_nlink > 1:
+                if found.st_ino in linked:
+                    continue
+                linked.add(found.st_ino)
+            total += found.st_blocks * BLOCK
+    yield total
+
+
+def _entries(root: int, path: str) -> Iterator[tuple[str, os.stat_result]]:
+    try:
+        fd = os.open(path, FOLDER, dir_fd=root)
+    except OSError:
+        return
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    yield entry.name, entry.stat(follow_symlinks=False)
+    finally:
+        os.close(fd)
+
+
+def _nameless(devices: set[int]) -> int:
+    """What files take that were deleted and are still open."""
+    sizes: dict[tuple[int, int], int] = {}
+    for pid in children.all_pids():
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    found = os.stat(f"/proc/{pid}/fd/{name}")
+                    if stat.S_ISREG(found.st_mode) and found.st_nlink == 0 and found.st_dev in devices:
+                        sizes[found.st_dev, found.st_ino] = found.st_blocks * BLOCK
+    return sum(sizes.values())
+
+
+class DiskWatch:
+    """Holds a sandbox to its disk limit, and keeps some of the host's disk free."""
+
+    def __init__(
+        self, plan: dict[str, Any], roots: list[int], *, launcher: children.Launcher, spared: Callable[[], set[int]]
+    ) -> None:
+        """`plan` has `limit_bytes` and `reserve_bytes`; `roots` hold the changes; `spared` are our own jobs."""
+        self.limit_bytes: int = plan["limit_bytes"]
+        self.reserve_bytes: int = plan["reserve_bytes"]
+        self.roots = roots
+        self.launcher = launcher
+        self.spared = spared
+        # A file of an overlay is told to lie on the overlay or on what is below it.
+        self.devices = {os.stat("/").st_dev, *(os.fstat(root).st_dev for root in roots)}
+        self.used_bytes = 0
+        self.was_full = False
+        self.is_full = False
+        self.next: float | None = None
+        self._given_bytes = 0
+        self._own_limits: dict[int, int] = {}
+        self._look: Iterator[int] | None = None
+        self._found_bytes = 0
+        self._look_took_s = 0.0
+        self._has_grown = False
+        self._looked_at = time.monotonic()
+        self._free_then = self._free()
+
+    def begin(self) -> None:
+        """Something runs now."""
+        if self.next is None:
+            self.next = time.monotonic() + SHORTEST_S
+
+    def go_on(self, now: float) -> Verdict:
+        """Look, and act on what is found. `short`: the host's disk is nearly full, and the sandbox has to end.
+
+        One that is within its own limit is given half of the reserve: it is not the one to blame.
+        """
+        free = self._free()
+        if self._look is None and self._is_due(now, free):
+            self._look, self._free_then, self._look_took_s = walk(self.roots), free, 0.0
+        if self._look is not None:
+            self._look_on(self._look, SLICE_S)
+        self._hold()
+        self.next = now + self._pause_s(free) if children.all_pids() else None
+        return "short" if free < self.reserve_bytes // (1 if self.is_full else 2) else "fine"
+
+    def _free(self) -> int:
+        found = os.fstatvfs(self.roots[0])
+        return found.f_bavail * found.f_frsize
+
+    def _is_due(self, now: float, free: int) -> bool:
+        rested_s = now - self._looked_at
+        if rested_s < IDLE_TO_BUSY * self._look_took_s:
+            return False
+        has_fallen = (self._free_then - free) * 2 >= self.limit_bytes - self.used_bytes
+        return self.is_full or has_fallen or rested_s >= ANYHOW_S
+
+    def look_now(self) -> None:
+        """Look at the files at once, if that takes no longer than a moment; else the last look has to do."""
+        self._look, self._free_then, self._look_took_s = walk(self.roots), self._free(), 0.0
+        self._look_on(self._look, MOMENT_S)
+
+    def _look_on(self, look: Iterator[int], for_s: float) -> None:
+        began = time.monotonic()
+        for self._found_bytes in look:
+            if (now := time.monotonic()) - began > for_s:
+                self._look_took_s += now - began
+                return
+        self._finish(self._found_bytes + _nameless(self.devices), time.monotonic() - began)
+
+    def _finish(self, used_bytes: int, took_s: float) -> None:
+        self._look = None
+        self._look_took_s += took_s
+        self._looked_at = time.monotonic()
+        self._has_grown = used_bytes > self.used_bytes
+        self.used_bytes, self._given_bytes = used_bytes, 0
+
+    def _pause_s(self, free: int) -> float:
+        if self.is_full or self._look is not None:
+            return SHORTEST_S
+        room = min(self.limit_bytes - self.used_bytes, free - self.reserve_bytes)
+        return min(LONGEST_S, max(SHORTEST_S, room / FASTEST_BYTES_S))
+
+    def _hold(self) -> None:
+        """Refuse or allow writing, as the last look says."""
+        over = self.used_bytes - self.limit_bytes
+        if over > 0:
+            self.is_full = self.was_full = True
+            self._refuse()
+        elif self.is_full:
+            self.is_full = False
+            self._allow()
+        # Whoever makes room is let do so, also where a look takes long.
+        if over > SLACK_BYTES and self._has_grown:
+            for pid in set(children.all_pids()) - self.spared():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _refuse(self) -> None:
+        self.launcher.may_write = False
+        for pid in set(children.all_pids()) - self.spared():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                if soft != 0:
+                    self._own_limits[pid] = soft
+                    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+
+    def _allow(self) -> None:
+        self.launcher.may_write = True
+        for pid in set(children.all_pids()) - self.spared():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                if soft == 0:
+                    resource.prlimit(pid, resource.RLIMIT_FSIZE, (self._own_limits.get(pid, hard), hard))
+        self._own_limits.clear()
+
+    def give(self, size_bytes: int) -> None:
+        """Let the harness write so much; raises `OSError` where it does not fit."""
+        if self.used_bytes + self._given_bytes + size_bytes > self.limit_bytes:
+            began = time.monotonic()
+            self._finish(taken(self.roots) + _nameless(self.devices), time.monotonic() - began)
+            if self.used_bytes + size_bytes > self.limit_bytes:
+                self.was_full = True
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._given_bytes += size_bytes
+
+    def describe(self) -> dict[str, Any]:
+        """For an answer about what was used."""
+        return {"was_full": self.was_full, "used_bytes": self.used_bytes}

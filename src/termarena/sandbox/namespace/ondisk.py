@@ -1,0 +1,199 @@
+"""Where sandboxes keep their changes when those do not fit in memory: one folder each below the home.
+
+    <home>/layers/<id>/lock   locked, shared, by every sandbox that lies on this layer: its own and all forks of it
+    <home>/layers/<id>/fs/    what the sandbox changed, with its ids as owners
+
+The last one that ends removes the folder; what killed harnesses left is swept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import select
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Literal
+
+from termarena.core.errors import SandboxBroken, SandboxStartError
+from termarena.sandbox.descriptors import until_readable
+from termarena.sandbox.namespace.launcher import Launcher
+from termarena.sandbox.namespace.probe import try_disk
+from termarena.sandbox.state import abandoned, claim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from termarena.sandbox.namespace.ids import IdMap
+    from termarena.sandbox.spec import Limits
+
+__all__ = ["Changes", "DiskLayers", "Keep", "fits_memory", "free_bytes", "hold", "memory_share", "reserve_of"]
+
+Keep = Literal["auto", "memory", "disk"]
+FOLDER: Final = "layers"
+CHANGES: Final = "fs"
+MOST_RESERVE_BYTES: Final = 2 << 30
+RESERVE_PART: Final = 20
+
+
+def memory_share(limits: Limits) -> int:
+    """As much as files may take of the memory: a full disk must be met before the memory limit kills."""
+    return min(limits.disk_bytes, limits.memory_bytes * 3 // 4)
+
+
+def fits_memory(limits: Limits) -> bool:
+    """Whether all that a sandbox may write can be kept in its memory."""
+    return memory_share(limits) == limits.disk_bytes
+
+
+def reserve_of(folder: Path) -> int:
+    """What is to be left free on a folder's file system: a twentieth of it, and no more than 2 GiB."""
+    found = os.statvfs(folder)
+    return min(MOST_RESERVE_BYTES, found.f_blocks * found.f_frsize // RESERVE_PART)
+
+
+def free_bytes(folder: Path) -> int:
+    """What the reserve leaves of a folder's file system."""
+    found = os.statvfs(folder)
+    return max(0, found.f_bavail * found.f_frsize - reserve_of(folder))
+
+
+def hold(layer: Path) -> int:
+    """A descriptor that keeps a layer while it, or a copy, is open; raises `SandboxBroken` for one that is going."""
+    try:
+        fd = os.open(layer / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise SandboxBroken(layer.name, "its files have been removed") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if (layer / "lock").stat().st_ino == os.fstat(fd).st_ino:
+            return fd
+    except OSError:
+        pass
+    os.close(fd)
+    raise SandboxBroken(layer.name, "its files are being removed")
+
+
+class Changes:
+    """The folder of one sandbox's changes; `lock_fd` goes to its process 1 and is then closed."""
+
+    def __init__(self, layer: Path, lock_fd: int) -> None:
+        """Of a folder that was just made."""
+        self.layer = layer
+        self.lock_fd = lock_fd
+
+    def as_plan(self, limits: Limits) -> dict[str, object]:
+        """The form in which the fork server takes it."""
+        reserve = reserve_of(self.layer)
+        return {"path": str(self.layer / CHANGES), "limit_bytes": limits.disk_bytes, "reserve_bytes": reserve}
+
+    def release(self) -> None:
+        """Close our copy of the lock."""
+        if self.lock_fd >= 0:
+            os.close(self.lock_fd)
+            self.lock_fd = -1
+
+
+class DiskLayers:
+    """All such folders of one home, for one driver."""
+
+    def __init__(self, home: Path, launcher: Launcher, ids: Callable[[], IdMap], *, keep: Keep) -> None:
+        """Creates nothing yet; `keep` is where changes go, `auto` for memory as long as they fit."""
+        self._folder = home / FOLDER
+        self._launcher = launcher
+        self._ids = ids
+        self._keep = keep
+        self._trying = threading.Lock()
+        self.problem: str | None = None
+        """Why the home cannot keep changes: empty if it can, None as long as nobody has asked."""
+        self.notice = ""
+        """Why changes that do not fit in memory were left there all the same."""
+
+    async def wants(self, limits: Limits) -> bool:
+        """Whether a sandbox with these limits is to keep its changes on disk, found out once by trying."""
+        if self._keep == "memory" or (self._keep == "auto" and fits_memory(limits)):
+            return False
+        if self.problem is None:
+            await asyncio.to_thread(self._try)
+        if self.problem:
+            return False
+        is_short = free_bytes(self._folder) < memory_share(limits)
+        self.notice = f"the disk of {self._folder} has too little room" if is_short else ""
+        return not is_short
+
+    def _try(self) -> None:
+        with self._trying:
+            if self.problem is None:
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self.problem = self.notice = try_disk(self._folder)
+
+    def make(self, sandbox_id: str) -> Changes:
+        """A folder for the changes of a new sandbox; raises `OSError`."""
+        layer = self._folder / sandbox_id
+        changes = Changes(layer, claim(layer, {"harness_pid": os.getpid()}, is_shared=True))
+        (layer / CHANGES).mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            os.chown(layer / CHANGES, *self._ids().root)
+        return changes
+
+    async def drop(self, layers: Sequence[Path]) -> None:
+        """Remove those layers that nobody lies on any more; the others are left to whoever does."""
+        for layer in layers:
+            with _alone(layer) as is_alone:
+                if not is_alone:
+                    continue
+                try:
+                    removing = await asyncio.to_thread(self._launcher.remove, layer, self._ids().as_plan())
+                except SandboxStartError:
+                    await asyncio.to_thread(self._remove_apart, layer)
+                    continue
+                try:
+                    await until_readable(removing)
+                finally:
+                    os.close(removing)
+
+    def _remove_apart(self, layer: Path) -> None:
+        """Remove with a fork server of its own."""
+        server = Launcher()
+        server.ensure()
+        try:
+            removing = server.remove(layer, self._ids().as_plan())
+            try:
+                poll = select.poll()
+                poll.register(removing, select.POLLIN)
+                poll.poll()
+            finally:
+                os.close(removing)
+        finally:
+            server.close()
+
+    def sweep(self) -> tuple[str, ...]:
+        """Remove what killed harnesses left; the names of those sandboxes."""
+        dead = abandoned(self._folder)
+        for layer in dead:
+            with _alone(layer) as is_alone:
+                if is_alone:
+                    self._remove_apart(layer)
+        return tuple(layer.name for layer in dead)
+
+
+@contextmanager
+def _alone(layer: Path) -> Iterator[bool]:
+    """Whether nobody else has the layer, and for the length of the block nobody comes to have it."""
+    try:
+        fd = os.open(layer / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # Something that was never finished has no lock; something that is gone needs no removal.
+        yield layer.exists()
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
