@@ -149,7 +149,7 @@ async def test_keystrokes_are_typed_as_terminal_bench_1_types_them(
     await _solve(_keystrokes(tmp_path / "t", TYPED), workspace)
     assert await box.read("/app/one.txt") == b"typed\nslow\nlast\n"
     assert await box.read("/app/py") == b"x\n"
-    await recording.finish()
+    recording.finish()
     cast = read_cast(folder.cast())
     assert (cast.cols, cast.rows) == (160, 40)
     assert "cat >/app/one.txt" in cast.text("i")

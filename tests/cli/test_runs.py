@@ -76,6 +76,29 @@ def test_runs_are_listed_with_how_far_and_how_good(termarena: Callable[..., Done
     assert [(row["done"], row["accuracy"], row["accuracy_low"]) for row in rows] == [(3, 0.5, 1 / 3), (0, None, 0.0)]
 
 
+@pytest.mark.parametrize(
+    ("files", "then"),
+    [
+        (["config.json", "lock.json", "result.json"], "termarena import harbor"),
+        (["tb.lock", "results.json"], "termarena import tb"),
+        (["task.toml", "instruction.md"], "termarena run --path"),
+        (["2026-01-01/journal.jsonl"], "termarena runs list"),
+        (["notes.txt"], "start one with: termarena run"),
+    ],
+)
+def test_a_folder_that_is_something_else_says_what_to_do_with_it(
+    termarena: Callable[..., Done], tmp_path: Path, files: list[str], then: str
+) -> None:
+    for name in files:
+        path = tmp_path / "it is" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    done = termarena("report", "it is", cwd=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert then in done.err
+    assert "'it is'" in done.err or then.startswith("start")
+
+
 def test_a_damaged_run_does_not_hide_the_others(termarena: Callable[..., Done], project: Path, tmp_path: Path) -> None:
     (tmp_path / "runs" / "odd").mkdir(parents=True)
     (tmp_path / "runs" / "odd" / "config.lock.json").write_text("{")
