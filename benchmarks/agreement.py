@@ -1,7 +1,7 @@
 """Whether TermArena and the harness that a task was written for come to the same verdicts, and how long each takes.
 
 Usage: python benchmarks/agreement.py TASKS [TASKS …] --out DIR [--harbor PROGRAM] [--tb PROGRAM] [--agents oracle nop]
-       [--concurrency 2] [--grading auto] [--driver docker] [--only peer|ours] [--reasons FILE]
+       [--concurrency 2] [--grading auto] [--driver docker] [--only peer|ours] [--reasons FILE] [--table FILE]
 
 TASKS is a folder of task folders of one format: those with a `task.toml` are run by Harbor, those with a `task.yaml` by
 Terminal-Bench's `tb`, and both by `termarena run`, on the engine of DOCKER_HOST, with the same concurrency. Every
@@ -11,8 +11,9 @@ can be run on different days. A folder to run anew is a folder to delete.
 Two verdicts agree if they are the same of `solved`, `unsolved` and `unscored`, and, where both harnesses give a number,
 if it is the same number. FILE tells why some differ: JSON, {AGENT: {TASK: SENTENCE}}.
 
-Prints tables, every difference, wall times and the commands; writes DIR/agreement.json. Exits 0 if at least nine in ten
-agree and every difference has a reason, 1 if not, 2 if there was nothing to compare.
+Prints tables, every difference, wall times, loads and the commands; writes DIR/agreement.json, and with `--table` all
+verdicts as a table in Markdown. Exits 0 if at least nine in ten agree and every difference has a reason, 1 if not, 2 if
+there was nothing to compare.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Options(NamedTuple):
     driver: str
     only: str | None
     reasons: dict[str, dict[str, str]]
+    table: Path | None
 
 
 class Side(NamedTuple):
@@ -134,7 +136,8 @@ def show_side(side: Side | None, tasks: list[str]) -> None:
         return
     counts = Counter(side.rows.get(task, NOTHING).verdict for task in tasks)
     words = "  ".join(f"{counts[word]:>4} {word}" for word in ("solved", "unsolved", "unscored"))
-    print(f"  {side.harness:<10}{words}   wall {side.ran.wall_s:8.1f} s   processor {side.ran.cpu_s:7.1f} s")
+    load = "" if side.ran.load is None else f"   load {side.ran.load:g}"
+    print(f"  {side.harness:<10}{words}   wall {side.ran.wall_s:8.1f} s   processor {side.ran.cpu_s:7.1f} s{load}")
     print(f"    {' '.join(side.ran.command)}  (exit {side.ran.exit_status})")
 
 
@@ -160,6 +163,28 @@ def describe(row: Row) -> str:
     """A row in one line."""
     number = "" if row.reward is None else f" {row.reward:g}"
     return f"{row.verdict}{number}" + (f" ({row.note})" if row.note else "")
+
+
+def table_of(comparisons: list[Comparison]) -> str:
+    """Every task once: what either harness says about each agent, and how long its trial took."""
+    agents = list(dict.fromkeys(item.agent for item in comparisons))
+    heads = [f"{who} {agent}" for agent in agents for who in ("peer", "TermArena")]
+    lines = [f"| task | peer | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
+    for folder in dict.fromkeys(item.folder for item in comparisons):
+        mine = {item.agent: item for item in comparisons if item.folder == folder}
+        first = next(iter(mine.values()))
+        peer = first.peer.harness if first.peer else ""
+        for task in first.tasks:
+            pairs = [mine[agent].pair(task) if agent in mine else (NOTHING, NOTHING) for agent in agents]
+            cells = [_cell(row) for pair in pairs for row in pair]
+            lines.append(f"| `{task}` | {peer} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row) -> str:
+    number = "" if row.reward is None or row.reward in (0.0, 1.0) else f" {row.reward:.3g}"
+    seconds = "" if row.seconds is None else f", {row.seconds:.0f} s"
+    return f"{row.verdict}{number}{seconds}"
 
 
 def record_of(comparisons: list[Comparison], options: Options) -> dict[str, object]:
@@ -214,6 +239,7 @@ def read_options() -> Options:
     parser.add_argument("--driver", default="docker")
     parser.add_argument("--only", choices=["peer", "ours"], help="run one half now, the other another time")
     parser.add_argument("--reasons", type=Path)
+    parser.add_argument("--table", type=Path, help="a Markdown file for all verdicts")
     found = vars(parser.parse_args())
     found["reasons"] = json.loads(found["reasons"].read_text()) if found["reasons"] else {}
     return Options(**found)
@@ -225,6 +251,8 @@ def main() -> int:
     comparisons = [compare(folder, agent, options) for folder in options.tasks for agent in options.agents]
     for comparison in comparisons:
         show(comparison, options.reasons.get(comparison.agent, {}))
+    if options.table is not None:
+        options.table.write_text(table_of(comparisons))
     status = judge(comparisons, options)
     if comparisons:
         options.out.mkdir(parents=True, exist_ok=True)

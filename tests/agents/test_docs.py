@@ -42,7 +42,7 @@ async def test_the_example_solves_a_sample(
             report = await agent.solve(brief, workspace)
         assert (report.end, report.message) == ("submitted", "14 bytes: 'Hello, world!\\n'")
         assert await box.read("/app/hello.txt") == b"Hello, world!\n"
-    record = await recording.finish()
+    record = recording.finish()
     assert [row.name for row in record.calls] == ["write", "exec", "terminal", "terminal.run"]
     assert record.steps[0].message == "I shall write 14 characters to /app/hello.txt."
 

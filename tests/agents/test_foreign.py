@@ -94,7 +94,7 @@ async def test_it_has_the_whole_workspace(
     assert (report.message, report.usage.input_tokens) == ("ok", 5)
     assert await box.read("/app/read.txt") == b"Write 1."
     assert await box.read("/app/typed.txt") == b"typed\n"
-    assert (await recording.finish()).counts["terminal.run"] == 1
+    assert recording.finish().counts["terminal.run"] == 1
 
 
 async def _beats(seconds: float) -> int:

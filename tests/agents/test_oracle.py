@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.folders import HARBOR, TERMINAL_BENCH_1, write_folder
-from termarena.agents import AgentOptions, Brief, resolve_agent
+from termarena.agents import AgentOptions, Brief, oracle, resolve_agent
 from termarena.agents.keystrokes import key_of
 from termarena.agents.workspace import TrialWorkspace
 from termarena.core.errors import AgentError, NoSolution, UsageError
@@ -123,6 +123,18 @@ async def test_a_terminal_bench_1_script_runs_in_a_terminal(
     assert "sleep" in [process.argv[0] for process in await box.processes()]
 
 
+@pytest.mark.parametrize("starts_something", [True, False])
+async def test_what_a_terminal_bench_1_task_starts_has_the_time_that_tb_gives_it(
+    workspace: TrialWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, starts_something: bool
+) -> None:
+    monkeypatch.setattr(oracle, "SETTLE_S", 0.5 if starts_something else 3600.0)
+    task = load_task(write_folder(tmp_path / "t", TERMINAL_BENCH_1))
+    environment = task.environment.model_copy(update={"compose": "docker-compose.yaml" if starts_something else None})
+    before = workspace.seconds_left
+    await _solve(task.model_copy(update={"environment": environment}), workspace)
+    assert not starts_something or before - workspace.seconds_left >= 0.5
+
+
 # Keystrokes.
 
 TYPED = r"""
@@ -149,7 +161,7 @@ async def test_keystrokes_are_typed_as_terminal_bench_1_types_them(
     await _solve(_keystrokes(tmp_path / "t", TYPED), workspace)
     assert await box.read("/app/one.txt") == b"typed\nslow\nlast\n"
     assert await box.read("/app/py") == b"x\n"
-    await recording.finish()
+    recording.finish()
     cast = read_cast(folder.cast())
     assert (cast.cols, cast.rows) == (160, 40)
     assert "cat >/app/one.txt" in cast.text("i")

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agents.conftest import SECRETS
-from termarena.agents.casts import OVERLAP_BYTES, WINDOW_BYTES, scrub_cast
 from termarena.agents.recording import STEP_TEXT_BYTES, Call, Recording, Told
 from termarena.core.records import read_record
-from termarena.core.scrub import Scrubber
 from termarena.core.trajectory import TrajectoryAgent, read_trajectory
-from termarena.sandbox.terminal import read_cast
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from termarena.core.run_folder import AttemptFolder
 
 AGENT = TrajectoryAgent(name="tester", version="1")
@@ -34,7 +28,7 @@ async def test_no_half_of_a_secret_stays_at_the_cut(recording: Recording, shift:
     half = STEP_TEXT_BYTES // 2
     output = b"x" * (half - shift) + SECRET.encode() + b"y" * 100_000 + SECRET.encode() + b"z" * (half - shift)
     recording.add(Call("exec", {"script": output.decode()}), Told(output=output, output_bytes=len(output)))
-    (step,) = (await recording.finish()).steps
+    (step,) = recording.finish().steps
     kept = step.model_dump_json()
     assert "xxxx" in kept
     assert "zzzz" in kept
@@ -51,7 +45,7 @@ async def test_what_json_cannot_hold_is_kept_as_well_as_it_can(recording: Record
         "stdin": b"\xff",
     }
     recording.add(Call("exec", odd), Told(error="bad \udcff"))
-    (await recording.finish()).save(folder, AGENT)
+    recording.finish().save(folder, AGENT)
     (step,) = read_trajectory(folder.trajectory).steps
     assert step.tool_calls is not None
     kept = step.tool_calls[0].arguments
@@ -61,7 +55,7 @@ async def test_what_json_cannot_hold_is_kept_as_well_as_it_can(recording: Record
 
 async def test_a_secret_among_bytes_is_not_hidden_by_their_encoding(recording: Recording) -> None:
     recording.add(Call("write", {"content": b"\xff" + SECRET.encode()}), Told())
-    (step,) = (await recording.finish()).steps
+    (step,) = recording.finish().steps
     assert step.tool_calls is not None
     kept = base64.b64decode(step.tool_calls[0].arguments["content_base64"])
     assert kept == b"\xff[secret EXAMPLE_API_KEY]"
@@ -70,7 +64,7 @@ async def test_a_secret_among_bytes_is_not_hidden_by_their_encoding(recording: R
 
 async def test_a_long_argument_is_cut_and_its_size_told(recording: Recording) -> None:
     recording.add(Call("write", {"content": b"a" * 1_000_000}), Told())
-    record = await recording.finish()
+    record = recording.finish()
     assert record.steps[0].tool_calls is not None
     (call,) = record.steps[0].tool_calls
     assert call.extra == {"cut_arguments": {"content": 1_000_000}}
@@ -82,7 +76,7 @@ async def test_all_output_together_has_an_end(recording: Recording, monkeypatch:
     monkeypatch.setattr(recording, "_text_room", 1000)
     for _ in range(5):
         recording.add(Call("read", {}), Told(output=b"o" * 600, output_bytes=600))
-    record = await recording.finish()
+    record = recording.finish()
     assert len(record.problems) == 1
     assert sum(len(step.model_dump_json()) for step in record.steps) < 5000
     assert [row.output_bytes for row in record.calls] == [600] * 5
@@ -95,61 +89,12 @@ async def test_messages_end_at_their_limit_and_disturb_nobody(
     for _ in range(20):
         recording.message("sent", "x" * 50)
     assert folder.messages.stat().st_size <= 500
-    assert (await recording.finish()).problems == ("messages.jsonl ends at its limit of 500 bytes",)
+    assert recording.finish().problems == ("messages.jsonl ends at its limit of 500 bytes",)
 
 
 async def test_an_agent_that_did_nothing_has_calls_and_no_trajectory(
     recording: Recording, folder: AttemptFolder
 ) -> None:
-    (await recording.finish()).save(folder, AGENT)
+    recording.finish().save(folder, AGENT)
     assert read_record(folder.tool_calls, "tool_calls")["calls"] == []
     assert not folder.trajectory.exists()
-
-
-# Recordings of terminals.
-
-
-def _cast(path: Path, events: list[tuple[str, str]]) -> Path:
-    lines = [json.dumps([number / 10, code, text], ensure_ascii=False) for number, (code, text) in enumerate(events)]
-    path.write_text(HEADER + "\n".join(lines) + "\n")
-    return path
-
-
-def test_a_secret_spread_over_events(tmp_path: Path) -> None:
-    events = [("o", "é ")] + [item for letter in SECRET for item in (("o", letter), ("i", letter))] + [("o", " end")]
-    path = _cast(tmp_path / "x.cast", events)
-    assert scrub_cast(path, Scrubber(SECRETS)) == 2
-    cast = read_cast(path)
-    assert cast.text("o") == "é [secret EXAMPLE_API_KEY] end"
-    assert cast.text("i") == "[secret EXAMPLE_API_KEY]"
-    assert [event.at_s for event in cast.events] == [number / 10 for number in range(len(events))]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["x.cast"]
-
-
-@pytest.mark.parametrize("shift", [0, 3, 10, len(SECRET)])
-def test_a_secret_across_two_windows(tmp_path: Path, shift: int) -> None:
-    filler = ["x" * 1000] * (WINDOW_BYTES // 1000)
-    edge = [("o", "y" * (OVERLAP_BYTES - shift)), *(("o", letter) for letter in SECRET)]
-    path = _cast(
-        tmp_path / "x.cast", [*(("o", text) for text in filler), *edge, *(("o", text) for text in filler), *edge]
-    )
-    size = len(read_cast(path).text())
-    assert scrub_cast(path, Scrubber(SECRETS)) == 2
-    text = read_cast(path).text()
-    assert text.count("[secret EXAMPLE_API_KEY]") == 2
-    assert len(text) == size + 2 * (len("[secret EXAMPLE_API_KEY]") - len(SECRET))
-
-
-def test_a_line_that_is_no_event_is_scrubbed_too(tmp_path: Path) -> None:
-    path = tmp_path / "x.cast"
-    path.write_text(f'{HEADER}# {SECRET}\n[1, "m", "{SECRET}"]\n[2, "o", "{SECRET}')
-    assert scrub_cast(path, Scrubber(SECRETS)) == 3
-    assert SECRET not in path.read_text()
-    assert path.read_text().endswith('[2, "o", "[secret EXAMPLE_API_KEY]')
-
-
-def test_a_recording_without_secrets_is_not_touched(tmp_path: Path) -> None:
-    path = _cast(tmp_path / "x.cast", [("o", "plain")])
-    before = path.stat()
-    assert scrub_cast(path, Scrubber(SECRETS)) == 0
-    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

@@ -71,7 +71,7 @@ async def test_nop_does_nothing(task: Task, workspace: TrialWorkspace, recording
     agent = resolve_agent("nop", task=task)()
     assert isinstance(agent, Agent)
     assert (await agent.solve(BRIEF, workspace)).end == "submitted"
-    assert (await recording.finish()).calls == ()
+    assert recording.finish().calls == ()
 
 
 # Scripts.
@@ -88,7 +88,7 @@ async def test_a_script_of_the_host_is_one_command(
     assert (await agent.solve(BRIEF, workspace)).message == "the script ended with status 5"
     assert await workspace.read("/app/one") == b"/app"
     assert (await workspace.exec("ls /tmp")).stdout == b""
-    assert [row.name for row in (await recording.finish()).calls][:3] == ["put_tree", "exec", "exec"]
+    assert [row.name for row in recording.finish().calls][:3] == ["put_tree", "exec", "exec"]
 
 
 def test_a_script_that_is_not_there(task: Task, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_a_person_is_recorded_like_any_other(
     assert (await agent.solve(BRIEF, workspace)).message == "the shell ended with status 4"
     assert fingers.seen == ["Write 1."]
     assert await workspace.read("/app/one.txt") == b"by-hand\n"
-    (row, _) = (await recording.finish()).calls
+    (row, _) = recording.finish().calls
     assert (row.name, row.exit_status) == ("person", 4)
     cast = read_cast(folder.cast())
     assert (cast.cols, cast.rows) == (90, 20)

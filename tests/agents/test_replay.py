@@ -70,7 +70,7 @@ async def recorded(driver: NamespaceDriver, folder: AttemptFolder) -> bytes:
     async with driver.start(SandboxSpec(workdir="/app")) as box:
         async with TrialWorkspace(box, recording, deadline=time.monotonic() + 60) as workspace:
             await _session(workspace)
-        (await recording.finish()).save(folder, AGENT)
+        recording.finish().save(folder, AGENT)
         return await _files(box)
 
 

@@ -89,7 +89,7 @@ async def test_everything_is_a_step_and_a_row(
         terminal.type_text("exit\n")
     with pytest.raises(SandboxFileError):
         await workspace.read("/nowhere")
-    record = await recording.finish()
+    record = recording.finish()
     record.save(folder, AGENT, usage=Usage(input_tokens=10, output_tokens=5, cost_usd=0.5))
 
     trajectory = read_trajectory(folder.trajectory)
@@ -124,7 +124,7 @@ async def test_a_long_output_is_whole_for_the_agent_and_capped_in_the_record(
     lines = done.stdout.splitlines()
     assert (lines[0], lines[19999]) == (b"line 000001", b"line 020000")
     assert len(done.stdout) == 20000 * 12 + 1_000_000
-    (step,) = (await recording.finish()).steps
+    (step,) = recording.finish().steps
     assert step.observation is not None
     (result,) = step.observation.results
     assert isinstance(result.content, str)
@@ -150,7 +150,7 @@ async def test_the_terminal_is_recorded_and_can_be_played(
             await terminal.run(f"echo the-{word}-$((1 + 1))")
             terminal.type_text("ls /\n")
             await terminal.wait_idle()
-    await recording.finish()
+    recording.finish()
     for path, word in ((folder.cast(1), "first"), (folder.cast(2), "second")):
         cast = read_cast(path)
         assert (cast.cols, cast.rows, cast.is_cut) == (80, 24, False)
@@ -173,7 +173,7 @@ async def test_the_deadline_ends_a_command_in_flight_and_keeps_what_was_written(
         await asked
     assert await _names(box) == []
     assert await box.read("/app/log") == b"before\n"
-    (row,) = (await recording.finish()).calls
+    (row,) = recording.finish().calls
     assert row.error == "ended: the time is up"
 
 
@@ -238,7 +238,7 @@ async def test_a_sandbox_that_dies_is_no_obstacle_to_closing(box: Sandbox, recor
             await asked
         with pytest.raises(SandboxBroken):
             await terminal.run("true")
-    errors = [row.error for row in (await recording.finish()).calls if row.error]
+    errors = [row.error for row in recording.finish().calls if row.error]
     assert [error.partition(":")[0] for error in errors] == ["SandboxBroken", "SandboxBroken"]
 
 
@@ -335,7 +335,7 @@ async def test_secrets_are_in_no_file(workspace: TrialWorkspace, recording: Reco
             await terminal.wait_for(line[:end].rstrip())
         terminal.send_keys("Enter")
         await terminal.wait_idle()
-    record = await recording.finish()
+    record = recording.finish()
     record.save(folder, AGENT)
     written = {path.name: path.read_text() for path in folder.path.iterdir()}
     assert sorted(written) == ["messages.jsonl", "terminal.cast", "tool_calls.json", "trajectory.json"]

@@ -55,6 +55,6 @@ async def test_the_end_of_its_reach_in_a_container(
         assert ("sleep", "444") not in words
         assert sum(argv == ("bash",) for argv in words) == 1
     assert await container.read("/app/log") == b"before\n"
-    await recording.finish()
+    recording.finish()
     assert "in-42" in read_cast(folder.cast(1)).text()
     assert read_cast(folder.cast(2)).is_cut is False

@@ -211,18 +211,18 @@ async def test_one_that_never_answers_runs_out_of_its_own_time(bench: Bench) -> 
     assert (result.outcome, result.agent_end, result.failure_mode) == ("unsolved", "timeout", "AGENT_TIMEOUT")
 
 
-async def test_nobody_there(bench: Bench) -> None:
+async def test_with_nobody_there_nothing_was_measured(bench: Bench) -> None:
     result = await bench.run("a2a:http://127.0.0.1:9")
-    assert (result.outcome, result.agent_end) == ("unsolved", "error")
-    assert result.agent_error is not None
-    assert result.agent_error.kind == "AgentGone"
-    assert "green check" in (result.agent_error.hint or "")
+    assert (result.outcome, result.agent_end, result.fault) == ("unscored", None, "infra")
+    assert result.fault_detail is not None
+    assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("AgentGone", True)
+    assert "green check" in (result.fault_detail.hint or "")
 
 
-async def test_one_that_is_gone_in_the_middle_is_told_from_one_that_fails(bench: Bench) -> None:
+async def test_one_that_leaves_when_it_has_heard_the_task_has_failed(bench: Bench) -> None:
     async with hostile_at("leaves") as hostile:
         result = await bench.run(f"a2a:{hostile.url}")
-    assert (result.agent_end, hostile.asked) == ("error", 1)
+    assert (result.outcome, result.agent_end, hostile.asked) == ("unsolved", "error", 1)
     assert result.agent_error is not None
     assert result.agent_error.kind == "AgentGone"
 

@@ -76,6 +76,29 @@ def test_runs_are_listed_with_how_far_and_how_good(termarena: Callable[..., Done
     assert [(row["done"], row["accuracy"], row["accuracy_low"]) for row in rows] == [(3, 0.5, 1 / 3), (0, None, 0.0)]
 
 
+@pytest.mark.parametrize(
+    ("files", "then"),
+    [
+        (["config.json", "lock.json", "result.json"], "termarena import harbor"),
+        (["tb.lock", "results.json"], "termarena import tb"),
+        (["task.toml", "instruction.md"], "termarena run --path"),
+        (["2026-01-01/journal.jsonl"], "termarena runs list"),
+        (["notes.txt"], "start one with: termarena run"),
+    ],
+)
+def test_a_folder_that_is_something_else_says_what_to_do_with_it(
+    termarena: Callable[..., Done], tmp_path: Path, files: list[str], then: str
+) -> None:
+    for name in files:
+        path = tmp_path / "it is" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    done = termarena("report", "it is", cwd=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert then in done.err
+    assert "'it is'" in done.err or then.startswith("start")
+
+
 def test_a_damaged_run_does_not_hide_the_others(termarena: Callable[..., Done], project: Path, tmp_path: Path) -> None:
     (tmp_path / "runs" / "odd").mkdir(parents=True)
     (tmp_path / "runs" / "odd" / "config.lock.json").write_text("{")
@@ -102,6 +125,7 @@ def test_a_run_is_shown_with_its_facts_and_table(termarena: Callable[..., Done])
     assert "accuracy 50.0 % (between 33.3 % and 66.7 %)" in done.out
     assert "next: termarena resume runs/2026-01-01-fake --retry-unscored" in done.err
     assert json.loads(termarena("runs", "show", "2026-01-01", "--json").out)["accuracy"] == 0.5
+    assert " to now" not in termarena("runs", "show", "2026-01-02").out  # nobody carries it on
 
 
 def test_a_trial_is_shown_with_verdict_clocks_and_files(termarena: Callable[..., Done]) -> None:
@@ -123,7 +147,7 @@ def test_a_trial_whose_result_lacks_a_field_says_which(termarena: Callable[..., 
     path.write_text(whole)
     assert (done.status, done.out) == (1, "")
     assert "result.json: outcome: found" in done.err
-    assert "expected Field required" in done.err
+    assert "found nothing; expected a value" in done.err
 
 
 def test_the_log_of_a_run_is_its_journal(termarena: Callable[..., Done]) -> None:

@@ -11,14 +11,12 @@ import pytest
 from support.fake_trials import FACTS, FakeRunner, lines_of, make_tasks
 from support.run_process import begin
 from termarena.core.errors import DigestMismatch, JournalDamaged, NotFound, RunBusy, RunNotWritable
-from termarena.core.run_folder import AttemptFolder, RunFolder
+from termarena.core.run_folder import RunFolder
 from termarena.runs.config_lock import read_config_lock, write_config_lock
 from termarena.runs.machine import Budget
 from termarena.runs.plan import RunOptions, TrialKey
 from termarena.runs.reading import read_run
 from termarena.runs.running import Quiet, Resume, RunEnd, execute, open_run, start_run
-from termarena.sandbox.terminal import CastWriter
-from termarena.sandbox.terminal.cast import read_cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,26 +64,6 @@ async def test_only_what_has_no_outcome_is_run_again(folder: RunFolder, tasks: t
     assert [key.task_id for key, _ in runner.seen] == ["task-002", "task-003"]
     assert (end.reason, end.progress.solved, end.progress.unsolved) == ("finished", 3, 1)
     assert read_run(folder).history.resumes == 1
-
-
-async def test_what_a_killed_try_recorded_is_without_secrets_when_the_run_goes_on(
-    folder: RunFolder, tasks: tuple[Task, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secret = "correct-horse-battery"  # noqa: S105 - an example
-    monkeypatch.setenv("EXAMPLE_API_KEY", secret)
-    with start_run(ONE_AT_A_TIME, tasks[:1], folder, FACTS) as run:
-        run.journal.append("trial_started", {"task_id": "task-000", "attempt": 1, "retry": 0})
-    attempt = folder.attempt("task-000", 1)
-    attempt.path.mkdir(parents=True)
-    for number in (1, 2):
-        cast = CastWriter(attempt.cast(number))
-        cast.begin(80, 24)
-        for start in range(0, len(secret), 5):
-            cast.output(secret[start : start + 5].encode())
-        cast.close()
-    assert (await _resume(folder)).progress.solved == 1
-    kept = AttemptFolder(attempt.path.with_name("attempt-1-interrupted-1"))
-    assert [read_cast(kept.cast(number)).text() for number in (1, 2)] == ["[secret EXAMPLE_API_KEY]"] * 2
 
 
 async def test_a_trial_that_was_to_be_retried_still_is(folder: RunFolder, tasks: tuple[Task, ...]) -> None:

@@ -226,23 +226,29 @@ def test_a_run_needs_a_folder_of_its_own(folder: RunFolder, tasks: tuple[Task, .
         start_run(QUICK, (tasks[0], tasks[0]), other, FACTS)
 
 
-async def test_a_run_whose_agent_is_gone_stops_and_can_go_on(folder: RunFolder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_a_run_whose_agent_is_gone_stops_and_measures_it_when_it_is_back(
+    folder: RunFolder, tmp_path: Path, retries: int
+) -> None:
     tasks = make_tasks(tmp_path / "tasks", 8)
     gone: dict[str, list[End]] = {f"task-00{number}": ["gone"] for number in (0, 2, 3, 4)}  # task-001 was there
-    options = RunOptions(agent="a2a:http://127.0.0.1:9", concurrency=1)
+    options = RunOptions(agent="a2a:http://127.0.0.1:9", concurrency=1, retries=retries)
     with pytest.raises(AgentGone, match="nobody was there for 3 trials in a row") as raised:
         await _run(folder, tasks, FakeRunner(ends=gone), options)
     assert (raised.value.address, raised.value.exit_status) == ("http://127.0.0.1:9", 1)
     assert raised.value.hint == f"start it again, then go on: termarena resume {folder.path}"
     view = read_run(folder)
-    assert (view.state, view.counts.unsolved, view.history.stopped_by) == ("interrupted", 4, "AgentGone")
-    end = await _resume(folder, FakeRunner())
-    assert (end.reason, end.progress.solved, end.progress.unsolved) == ("finished", 4, 4)
+    assert (view.state, view.counts.unscored, view.history.stopped_by) == ("interrupted", 4, "AgentGone")
+    assert view.counts.unsolved == 0
+    again = FakeRunner()
+    end = await _resume(folder, again)
+    assert (end.reason, end.progress.solved, end.progress.left) == ("finished", 8, 0)
+    assert len(again.seen) == 7  # all but the one that was there
 
 
 async def test_a_run_at_its_end_is_finished_though_its_agent_is_gone(
     folder: RunFolder, tasks: tuple[Task, ...]
 ) -> None:
     ends: dict[str, list[End]] = {task.id: ["gone"] for task in tasks}
-    end = await _run(folder, tasks, FakeRunner(ends=ends), RunOptions(concurrency=1))
-    assert (end.reason, end.progress.unsolved) == ("finished", 3)
+    end = await _run(folder, tasks, FakeRunner(ends=ends), RunOptions(concurrency=1, retries=0))
+    assert (end.reason, end.progress.unscored) == ("finished", 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import subprocess
 import time
@@ -89,6 +90,26 @@ async def test_kill_in_a_container_that_has_ended(tmp_path: Path) -> None:
         if box.container.local is not None:
             assert await box.container.census.kill(census.Everyone()) == 0
         assert time.monotonic() - begun < 10
+
+
+@needs_docker
+async def test_a_container_that_ends_behind_a_terminal_that_nobody_waits_for_is_no_news(tmp_path: Path) -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    async with _far_box(tmp_path) as box:
+        pty = await box.open_pty(["sleep", "60"])
+        waiting = asyncio.ensure_future(pty.wait())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await box.stop()
+        ending = pty._ending  # noqa: SLF001 - to see its end without taking note of it
+        assert ending is not None
+        await asyncio.wait({ending})
+        assert not ending.cancelled()
+        pty.close()
+    del pty, waiting, ending
+    gc.collect()
+    assert told == []
 
 
 @needs_docker

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 End = Literal["solved", "unsolved", "gone", "infra", "task", "test", "hang", "disk full", "defect"]
 FACTS = RunFacts(agent_name="fake", agent_version="1", driver="none", dataset="little")
-_FAULTS: dict[str, Fault] = {"infra": "infra", "task": "task", "test": "test"}
+_FAULTS: dict[str, Fault] = {"infra": "infra", "gone": "infra", "task": "task", "test": "test"}
 
 
 def make_tasks(folder: Path, number: int, **limits: int) -> tuple[Task, ...]:
@@ -107,7 +107,8 @@ class FakeRunner:
 def _result(end: End, plan: TrialPlan, retry: int, started_at: str) -> TrialResult:
     fault = _FAULTS.get(end)
     outcome: Outcome = "unscored" if fault else "solved" if end == "solved" else "unsolved"
-    detail = FaultDetail(phase="prepare", kind="SandboxError", message=f"{end} failed", is_retriable=fault != "task")
+    kind = "AgentGone" if end == "gone" else "SandboxError"
+    detail = FaultDetail(phase="prepare", kind=kind, message=f"{end} failed", is_retriable=fault != "task")
     return TrialResult(
         run_id="fake",
         task_id=plan.key.task_id,
@@ -119,7 +120,6 @@ def _result(end: End, plan: TrialPlan, retry: int, started_at: str) -> TrialResu
         fault=fault,
         failure_mode=failure_mode_of(outcome, None, fault, is_tampered=False, tests_timed_out=False),
         fault_detail=detail if fault else None,
-        agent_error=FaultDetail(phase="work", kind="AgentGone", message="nobody is there") if end == "gone" else None,
         reward={"solved": 1.0, "unsolved": 0.0}.get(outcome),
         agent=AgentFacts(name="fake", version="1", commands=3),
         sandbox=SandboxFacts(driver="none"),

@@ -44,6 +44,8 @@ class Ran(NamedTuple):
     cpu_s: float
     """Of the process and the children that it waited for; containers are the engine's, not in here."""
     exit_status: int
+    load: float | None = None
+    """Of the machine, on average while it ran, its own share included."""
 
 
 class Harness(Protocol):

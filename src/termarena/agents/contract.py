@@ -24,6 +24,7 @@ __all__ = [
     "AgentReport",
     "AgentTerminal",
     "Brief",
+    "Elsewhere",
     "Ground",
     "Metered",
     "OwnEnd",
@@ -219,6 +220,15 @@ class Metered(Protocol):
     @property
     def usage(self) -> Usage:
         """Of the whole attempt, up to now."""
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """An agent behind an address. Where nobody was there, `AgentGone` says nothing about the agent."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether anything of the task may have reached it: from then on, leaving is its own doing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ __all__ = ["Oracle", "make"]
 
 COLS: Final = 160
 ROWS: Final = 40
+SETTLE_S: Final = 3.0
+"""What `tb` lets pass between a container's start and the first key. Solutions rely on it where the task's compose file
+starts a program: nothing tells when such a program is ready."""
 
 
 class _Place(NamedTuple):
@@ -79,12 +82,14 @@ class Oracle:
         solution = _solution_of(self._task, brief.step)
         if solution is None or not _can_run(solution):
             raise NoSolution(self._task.id, step=brief.step)
+        place = _TERMINAL_BENCH_1 if self._task.provenance.format == "terminal-bench-1" else _HARBOR
+        if place is _TERMINAL_BENCH_1 and self._task.environment.compose is not None:
+            await asyncio.sleep(SETTLE_S)
         env = {"DEBIAN_FRONTEND": "noninteractive", **filled_in(solution.env, self._variables)}
         if solution.entry is None or not solution.entry.endswith(".sh"):
             async with _terminal(workspace, env) as terminal:
                 await type_solution(terminal, solution.keystrokes, workspace)
             return AgentReport(message=f"{len(solution.keystrokes)} keystrokes were typed")
-        place = _TERMINAL_BENCH_1 if self._task.provenance.format == "terminal-bench-1" else _HARBOR
         status = await self._run(workspace, solution, place, env)
         return AgentReport(message=f"the solution ended with status {status}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import math
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from termarena.agents.casts import scrub_cast
 from termarena.agents.unfinished import UnfinishedTrajectory
 from termarena.core.records import write_record
 from termarena.core.trajectory import (
@@ -232,7 +230,8 @@ class Recording:
     def new_cast(self) -> tuple[int, CastWriter]:
         """The recording of a further terminal, with its number. Raises OSError."""
         self._last_cast += 1
-        cast = CastWriter(self.folder.cast(self._last_cast), env={"TERM": "xterm-256color"})
+        path = self.folder.cast(self._last_cast)
+        cast = CastWriter(path, env={"TERM": "xterm-256color"}, scrubber=self._scrubber)
         self._casts[self._last_cast] = cast
         return self._last_cast, cast
 
@@ -243,13 +242,11 @@ class Recording:
 
     # The end.
 
-    async def finish(self) -> WorkspaceRecord:
-        """What was kept, once every workspace is closed and every terminal hung up; recordings are scrubbed."""
+    def finish(self) -> WorkspaceRecord:
+        """What was kept, once every workspace is closed and every terminal hung up."""
         for number, cast in self._casts.items():
-            path = self.folder.cast(number)
             if cast.problem is not None:
-                self._problem(f"{path.name} is not complete: {cast.problem}")
-            await asyncio.to_thread(scrub_cast, path, self._scrubber)
+                self._problem(f"{self.folder.cast(number).name} is not complete: {cast.problem}")
         return WorkspaceRecord(
             tuple(self._steps), tuple(self._calls), dict(self._counts), len(self._casts), tuple(self._problems)
         )

@@ -70,6 +70,8 @@ class Conversation:
     headers: dict[str, str] = field(default_factory=dict)
     retries: int = 0
     """How often something was tried again."""
+    is_told: bool = False
+    """Whether a turn may have reached the agent; one that found no connection has not."""
     context_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     card: AgentCard | None = None
     _life: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -119,9 +121,12 @@ class Conversation:
             except AddressRefused:
                 raise
             except BROKEN as error:
+                trouble = unreachable(self.url, _words(error), error)
+                self.is_told |= not isinstance(trouble, AgentGone)
                 if not left or isinstance(error.__cause__ or error, TooMuchSaid):
-                    raise unreachable(self.url, _words(error), error) from error
+                    raise trouble from error
             else:
+                self.is_told = True
                 if not reply.is_failure or reply.state in ("rejected", "auth_required"):
                     self._waiting_task = reply.task_id
                     return reply

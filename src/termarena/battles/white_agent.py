@@ -86,7 +86,7 @@ def _options_of(url: str) -> WhiteOptions:
 
 
 class WhiteAgent:
-    """See `Agent` and `Metered`. Each `solve` is a conversation of its own: a new context, a new session."""
+    """See `Agent`, `Metered`, `Elsewhere`. Each `solve` is a conversation of its own: a new context, a new session."""
 
     version = __version__
 
@@ -96,6 +96,7 @@ class WhiteAgent:
         self._url = url
         self._options = options or WhiteOptions()
         self.usage = Usage()
+        self.is_told = False
 
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
         """Raises `AgentUnreachable`, `AddressRefused`, and what says that the sandbox is gone."""
@@ -110,7 +111,10 @@ class WhiteAgent:
         async with Session(workspace, brief, options.limits) as session:
             try:
                 async with Conversation(self._url, options.policy, patience, told, dict(options.headers)) as white:
-                    return await self._converse(white, session, workspace)
+                    try:
+                        return await self._converse(white, session, workspace)
+                    finally:
+                        self.is_told |= white.is_told
             finally:
                 if options.ended is not None:
                     options.ended(brief, session.tally)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -59,9 +60,30 @@ def find_run(name: str) -> RunFolder:
     meant = [one for one in known if name and one.startswith(name)]
     if len(meant) == 1:
         return RunFolder(RUNS / meant[0])
-    problem = f"several runs begin with {name}" if meant else f"no run is at {name}, and none in ./{RUNS} is called so"
-    hint = None if known else "start one with: termarena run"
-    raise NotFound(problem, known=tuple(meant or known), hint=hint)
+    if meant:
+        raise NotFound(f"several runs begin with {name}", known=tuple(meant))
+    hint = _what_it_is(Path(name)) or (None if known else "start one with: termarena run")
+    raise NotFound(f"no run is at {name}, and none in ./{RUNS} is called so", known=tuple(known), hint=hint)
+
+
+def _what_it_is(path: Path) -> str | None:
+    """What to do with a path that is no run but something else that we know."""
+    from termarena.tasks.load import is_task
+
+    shown = shlex.quote(str(path))
+    try:
+        names = {entry.name for entry in path.iterdir()} if path.is_dir() else set[str]()
+    except OSError:
+        return None
+    if path.name.endswith(".bundle.tar.gz") and path.is_file():
+        return f"it is a run that was packed: termarena verify {shown}"
+    if names & {"tb.lock", "run_metadata.json"}:
+        return f"it is a run of Terminal-Bench's tb: termarena import tb {shown}"
+    if {"config.json", "lock.json"} <= names:
+        return f"it is a job of Harbor: termarena import harbor {shown}"
+    if names and is_task(path):
+        return f"it is a task: termarena run --path {shown}"
+    return f"there are runs in it: termarena runs list {shown}" if runs_in(path) else None
 
 
 def free_place(name: str) -> Path:

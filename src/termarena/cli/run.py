@@ -45,8 +45,22 @@ class _RunCommand(FetchCommand):
     """Typer has no option with a value that may be left out; `--sample` is one here, as are two for recordings."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """`--sample` without a number is `--dataset samples`."""
-        return super().parse_args(ctx, _with_samples(args))
+        """`--sample` without a number is `--dataset samples`. Raises UsageError for two values of one option."""
+        words = _with_samples(args)
+        self._refuse_twice(ctx, words)
+        return super().parse_args(ctx, words)
+
+    def _refuse_twice(self, ctx: Context, words: list[str]) -> None:
+        """Of two values the last would be taken and the first forgotten without a word."""
+        _, _, given = self.make_parser(ctx).parse_args(args=[*words])
+        once = [option for option in given if not getattr(option, "multiple", True)]
+        twice = next((option for option in once if once.count(option) > 1), None)
+        if twice is not None and not getattr(twice, "is_flag", False):
+            from termarena.core.errors import UsageError
+
+            each = "run each, then: termarena compare RUN RUN"
+            hint = f"a run has one {twice.name}; {each}" if twice.name in ("agent", "model") else "give it once"
+            raise UsageError(f"{twice.opts[0]} was given twice", hint=hint)
 
 
 def _with_samples(arguments: list[str]) -> list[str]:

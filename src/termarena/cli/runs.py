@@ -85,6 +85,17 @@ def _row(folder: RunFolder) -> dict[str, object]:
 _STATE_STYLES = {"finished": "green", "running": "cyan", "interrupted": "yellow"}
 
 
+def _times(view: RunView) -> str:
+    history = view.history
+    if history.started_at is None:
+        return "not begun"
+    if history.finished_at is not None:
+        return f"{history.started_at} to {history.finished_at}"
+    return (
+        f"{history.started_at} to now" if view.state == "running" else f"{history.started_at} to {history.updated_at}"
+    )
+
+
 def _print_runs(rows: Sequence[dict[str, object]]) -> None:
     from termarena.reports.telling import percent
 
@@ -139,7 +150,7 @@ def _facts(view: RunView, report: Report) -> list[tuple[str, str]]:
         ("agent", f"{report.agent} {report.agent_version}" + (f" with {report.model}" if report.model else "")),
         ("dataset", f"{report.dataset}: {count(report.tasks, 'task')}, {count(report.attempts, 'attempt')} each"),
         ("driver", report.driver),
-        ("time", f"{history.started_at} to {history.finished_at or 'now'}"),
+        ("time", _times(view)),
         ("termarena", lock.versions.termarena),
     ]
     if machine is not None:

@@ -72,7 +72,14 @@ def read_record_as(model: type[Held], path: Path | str, kind: str) -> Held:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise TaskFormatError(str(path), field=where, found=repr(first["input"])[:80], expected=first["msg"]) from error
+        is_missing = first["type"] == "missing"
+        raise TaskFormatError(
+            str(path),
+            field=where,
+            found="nothing" if is_missing else repr(first["input"])[:80],
+            expected="a value" if is_missing else first["msg"],
+            hint="it was changed by hand, or another version of TermArena wrote it",
+        ) from error
 
 
 def write_atomically(path: Path | str, content: bytes) -> None:

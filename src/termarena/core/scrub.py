@@ -81,7 +81,8 @@ def _shapes() -> Iterator[_Needle]:
 _SHAPES: Final = tuple(_shapes())
 # What may stand behind a marker while more of the secret can still come.
 _OPEN_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/=-]*")
-_OPEN_PEM: Final = re.compile(rb"(?:(?!-----END )[\s\S])*(?:-----END [A-Z0-9 ]{0,24}(?:PRIVATE KEY-{0,4})?)?")
+_PEM_END: Final = b"-----END "
+_OPEN_PEM_END: Final = re.compile(_PEM_END + rb"[A-Z0-9 ]{0,24}(?:PRIVATE KEY-{0,4})?")
 
 
 class Scrubber:
@@ -96,6 +97,10 @@ class Scrubber:
                     known.setdefault(form, _Needle(name, form, re.compile(re.escape(form)), len(form)))
         self._needles = (*sorted(known.values(), key=lambda needle: -needle.longest), *_SHAPES)
         self._longest = max(needle.longest for needle in self._needles)
+        self._longest_marker = max(len(needle.marker) for needle in self._needles)
+        self._markers: dict[int, list[bytes]] = {}
+        for needle in self._needles:
+            self._markers.setdefault(needle.marker[0], []).append(needle.marker)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Scrubber:
@@ -162,16 +167,20 @@ class Scrubber:
     def unsettled(self, content: bytes) -> int:
         """How many of the last bytes may be the beginning of a secret that is not whole yet: show them later."""
         last = content[-self._longest :]
-        held = 0
-        for needle in self._needles:
-            most = min(len(needle.marker) - 1, len(last))
-            held = max(held, next((n for n in range(most, held, -1) if last.endswith(needle.marker[:n])), 0))
+        held = self._begun(last[-self._longest_marker :])
         for needle in _SHAPES:
             at = last.rfind(needle.marker)
-            open_end = _OPEN_PEM if needle.name == "private-key" else _OPEN_TOKEN
-            if at >= 0 and open_end.fullmatch(last, at + len(needle.marker)):
+            if at >= 0 and _is_open(needle, last, at + len(needle.marker)):
                 held = max(held, len(last) - at)
         return held
+
+    def _begun(self, last: bytes) -> int:
+        """How many of the last bytes are the beginning of a marker that is not whole."""
+        for start in range(len(last)):
+            for marker in self._markers.get(last[start], ()):
+                if len(marker) > len(last) - start and marker.startswith(last[start:]):
+                    return len(last) - start
+        return 0
 
     def _stream(self, blocks: Iterable[bytes]) -> Iterator[_Piece]:
         """Scrub what comes in blocks; a secret may lie across any number of borders."""
@@ -190,6 +199,14 @@ class Scrubber:
         spans = [span for span in self.find(held) if start <= span.start < end]
         cut = max(end, spans[-1].end) if spans else end
         return _Piece(_replaced(held, spans, start=start, end=cut), len(spans)), cut
+
+
+def _is_open(needle: _Needle, content: bytes, at: int) -> bool:
+    """Whether what stands from `at` on, behind a marker, may still become the needle's secret."""
+    if needle.name != "private-key":
+        return _OPEN_TOKEN.fullmatch(content, at) is not None
+    end = content.find(_PEM_END, at)
+    return end < 0 or _OPEN_PEM_END.fullmatch(content, end) is not None
 
 
 def _blocks(source: BinaryIO) -> Iterator[bytes]:

@@ -13,7 +13,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena import __version__
-from termarena.agents.casts import scrub_casts
 from termarena.core.errors import AgentGone, RunNotWritable
 from termarena.core.scrub import Scrubber
 from termarena.runs.engine import TrialStarting
@@ -121,7 +120,6 @@ class _Execution:
 
     async def carry_out(self) -> RunEnd:
         try:
-            await self._scrub_killed()
             self._begin()
             await self._follow()
         except BaseException as error:
@@ -130,15 +128,6 @@ class _Execution:
             self._record("run_interrupted", {"reason": type(error).__name__})
             raise
         return await self._end()
-
-    async def _scrub_killed(self) -> None:
-        """A killed harness could not take the secrets out of what its terminals had recorded."""
-        for key, retry in self._run.history.open.items():
-            folder = self._run.folder.attempt(key.task_id, key.attempt, retry=retry)
-            try:
-                await asyncio.to_thread(scrub_casts, folder, self._scrubber)
-            except OSError as error:
-                self._cannot_write(error)
 
     def _begin(self) -> None:
         self._tell_beginning()
@@ -230,7 +219,8 @@ class _Execution:
 
     def _look_for_agent(self, result: TrialResult) -> None:
         """Stop where nobody has been at the agent's address for long: further trials would measure nothing."""
-        is_absent = result.agent_error is not None and result.agent_error.kind == AgentGone.__name__
+        told = result.agent_error or result.fault_detail
+        is_absent = told is not None and told.kind == AgentGone.__name__
         self._absences = self._absences + 1 if is_absent else 0
         if self._absences == MOST_ABSENCES:
             address = self._run.lock.options.agent.partition(":")[2]

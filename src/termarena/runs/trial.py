@@ -14,10 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from termarena.agents.casts import scrub_casts
-from termarena.agents.contract import AgentReport, Brief, Ground, Metered, Resident
+from termarena.agents.contract import AgentReport, Brief, Elsewhere, Ground, Metered, Resident
 from termarena.agents.workspace import TrialWorkspace
-from termarena.core.errors import SandboxError
+from termarena.core.errors import AgentGone, SandboxError
 from termarena.core.trajectory import TrajectoryAgent
 from termarena.grading.integrity import examine
 from termarena.grading.steps import combine, goes_on
@@ -65,13 +64,6 @@ class Trial:
 
     async def run(self) -> TrialResult:
         """Carry it out; raises `CancelledError` once everything of it is gone, `OSError` from the run folder."""
-        try:
-            return await self._run()
-        except BaseException:
-            await asyncio.shield(asyncio.to_thread(scrub_casts, self._folder, self._scrubber))
-            raise
-
-    async def _run(self) -> TrialResult:
         began = take_sample()
         # A sandbox that breaks after its verdict takes nothing back and stops no other trial.
         with contextlib.suppress(SandboxError):
@@ -225,13 +217,16 @@ class Trial:
 
     async def _record(self) -> TrialResult:
         with self._clocks.phase("record"):
-            record = await self._recording.finish()
+            record = self._recording.finish()
         self._state.clocks = self._clocks.read()
         return await asyncio.to_thread(write_attempt, self._folder, self._state, record, self._scrubber)
 
 
 def _is_credible(error: Exception, agent: Agent, workspace: TrialWorkspace) -> bool:
-    """Whether an agent that says so lost its sandbox, or its model: the workspace raised it, or our own loop did."""
+    """Whether an agent that says so lost its sandbox or its model, or was never there: the workspace raised it, or our
+    own loop did, or nothing of the task was ever told."""
+    if isinstance(error, AgentGone):
+        return isinstance(agent, Elsewhere) and not agent.is_told
     return workspace.has_raised(error) or (isinstance(error, ModelUnavailable) and isinstance(agent, Metered))
 
 

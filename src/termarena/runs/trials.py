@@ -124,7 +124,7 @@ class Trials:
         if self._baseline is not None:
             reward = float(self._baseline.passes(task.id, plan.key.attempt))
             state.end, state.verdict = "submitted", Verdict(reward=reward, graded_in="baseline")
-            return write_attempt(folder, state, await recording.finish(), self.scrubber)
+            return write_attempt(folder, state, recording.finish(), self.scrubber)
         return await Trial(lambda: self._setting_for(task), state, recording, scrubber=self.scrubber).run()
 
     def _setting_for(self, task: Task) -> Setting:

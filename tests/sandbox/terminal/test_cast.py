@@ -132,6 +132,22 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert found.events[-1].text == "line 499"
 
 
+def test_a_killed_harness_leaves_no_part_of_a_secret(tmp_path: Path) -> None:
+    script = f"""
+import os, signal
+from pathlib import Path
+from termarena.core.scrub import Scrubber
+from termarena.sandbox.terminal import CastWriter
+writer = CastWriter(Path({str(tmp_path / "a.cast")!r}), scrubber=Scrubber({{"MY_KEY": "correct-horse-battery"}}))
+writer.begin(80, 24)
+for part in ("key: ", "corr", "ect-horse-battery", " and corr", "ect-horse"):
+    writer.output(part.encode())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", script], check=False)  # noqa: S603 - our own interpreter
+    assert read_cast(tmp_path / "a.cast").text() == "key: [secret MY_KEY] and "
+
+
 def test_a_cut_line_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.cast").write_text('{"version": 2, "width": 8, "height": 2}\n[0.1, "o", "x"]\n[0.2, "o')
     found = read_cast(tmp_path / "a.cast")

@@ -140,7 +140,7 @@ class RayTrials:
         """The record of a trial that no node brought to its end; what came of its files is dropped."""
         await asyncio.to_thread(shutil.rmtree, folder.path)
         folder.path.mkdir()
-        record = await Recording(folder, self._scrubber).finish()
+        record = Recording(folder, self._scrubber).finish()
         return await asyncio.to_thread(write_attempt, folder, state, record, self._scrubber)
 
 

@@ -54,6 +54,7 @@ class DockerPty:
         """Give the terminal its size and let the command begin."""
         await self._resize(cols, rows)
         self._ending = asyncio.create_task(self._end())
+        self._ending.add_done_callback(_seen)
         self._spawn(self._show(), self._carrying)
         await self._running.stream.send(b"\n")
         self._spawn(self._type(), self._carrying)
@@ -170,6 +171,12 @@ class DockerPty:
             self._ending.cancel()
         await self._running.stream.close()
         self._close_slave()
+
+
+def _seen(ending: asyncio.Task[ExecResult]) -> None:
+    """A container that ends when nobody waits for the terminal any more is no news for the log."""
+    if not ending.cancelled():
+        ending.exception()
 
 
 async def _read(fd: int) -> bytes:

@@ -13,11 +13,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from termarena.core.scrub_events import EventScrubber, TextEvent
 from termarena.sandbox.sides import LARGEST_SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from termarena.core.scrub import Scrubber
 
 __all__ = ["Cast", "CastEvent", "CastWriter", "parse_cast", "read_cast"]
 
@@ -42,8 +45,12 @@ class CastWriter:
         env: Mapping[str, str] | None = None,
         max_bytes: int = DEFAULT_CAST_BYTES,
         clock: Callable[[], float] = time.monotonic,
+        scrubber: Scrubber | None = None,
     ) -> None:
-        """Makes the file; raises `FileExistsError` rather than replace one, and other `OSError` from the host."""
+        """Makes the file; raises `FileExistsError` rather than replace one, and other `OSError` from the host.
+
+        With a `scrubber` no secret is ever written: what may be the beginning of one waits for what follows.
+        """
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._version = version
         self._is_relative = version == RELATIVE_VERSION
@@ -52,6 +59,7 @@ class CastWriter:
         self._clock = clock
         self._started: float | None = None
         self._shown_at = 0.0
+        self._screen = EventScrubber(scrubber) if scrubber is not None else None
         self._size_bytes = 0
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders: dict[EventCode, codecs.IncrementalDecoder] = {"i": decoder("replace"), "o": decoder("replace")}
@@ -92,6 +100,8 @@ class CastWriter:
                 self._event(code, rest)
         if exit_status is not None and self._is_relative:
             self._event("x", str(exit_status))
+        for event in self._screen.rest() if self._screen is not None else ():
+            self._write_event(event)
         os.close(self._fd)
         self._fd = -1
 
@@ -105,11 +115,18 @@ class CastWriter:
     def _event(self, code: EventCode, text: str) -> None:
         if self._started is None or self.problem is not None:
             return
-        at = max(round(self._clock() - self._started, DECIMALS), self._shown_at)
+        event = TextEvent(self._clock() - self._started, code, text)
+        for one in self._screen.add(event) if self._screen is not None else (event,):
+            self._write_event(one)
+
+    def _write_event(self, event: TextEvent) -> None:
+        if self.problem is not None:
+            return
+        at = max(round(event.at_s, DECIMALS), self._shown_at)
         # Intervals are taken between the times as written, so that their sum does not drift.
         shown = round(at - self._shown_at, DECIMALS) if self._is_relative else at
         self._shown_at = at
-        self._write_line([shown, code, text])
+        self._write_line([shown, event.code, event.text])
         if self._size_bytes > self._max_bytes and self.problem is None:
             self._write_line([0 if self._is_relative else at, "m", "recording stopped: size limit"])
             self.problem = f"it reached its limit of {self._max_bytes} bytes"

@@ -1,0 +1,53 @@
+"""Secrets in events that come one by one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from termarena.core.scrub import Scrubber
+from termarena.core.scrub_events import EventScrubber, TextEvent
+
+steady = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+SECRET = "correct-horse-battery"  # noqa: S105 - an example
+SCRUBBER = Scrubber({"MY_KEY": SECRET, "LONGER_KEY": f"{SECRET}-staple"})
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEow' * 9}\n-----END RSA PRIVATE KEY-----"
+PIECES = [
+    *(SECRET, f"{SECRET}-stap", f"{SECRET}-staple", SECRET[:7], "sk-proj-abcDEF123456_7890abcd", "risk-" + "a" * 30),
+    *("Bearer abcdefgh12345678==", "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeKKF2Q", "AKIAIOSFODNN7EXAMPLE", PEM, PEM[:60]),
+    *("$ ls\r\n", "é", " ", "s", "-----", "plain text"),
+]
+
+
+@steady
+@given(st.lists(st.sampled_from(PIECES), max_size=6), st.lists(st.integers(0, 200), max_size=40))
+def test_however_a_text_comes_it_is_scrubbed_as_if_it_came_at_once(pieces: list[str], cuts: list[int]) -> None:
+    whole = "".join(pieces)
+    borders = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    clean = SCRUBBER.scrub(whole)
+    screen, shown = EventScrubber(SCRUBBER), ""
+    for number, (start, end) in enumerate(pairwise(borders)):
+        shown += "".join(event.text for event in screen.add(TextEvent(number, "o", whole[start:end])))
+        assert clean.startswith(shown)  # at no time has anything come through that a secret begins with
+    assert shown + "".join(event.text for event in screen.rest()) == clean
+
+
+def test_kinds_are_kept_apart_and_in_order_at_their_times() -> None:
+    screen = EventScrubber(SCRUBBER)
+    events = [TextEvent(0, "o", "$ "), *(TextEvent(n + 1, "oi"[n % 2], SECRET[n // 2]) for n in range(2 * len(SECRET)))]
+    shown = [one for event in events for one in screen.add(event)]
+    assert shown == events[:1]
+    shown += [one for event in (TextEvent(98, "i", "\r"), TextEvent(99, "o", "\r\n$ ")) for one in screen.add(event)]
+    assert [event.at_s for event in shown] == [*range(2 * len(SECRET) + 1), 98, 99]
+    for code, rest in (("o", ("$ ", "\r\n$ ")), ("i", ("", "\r"))):
+        assert "".join(event.text for event in shown if event.code == code) == "[secret MY_KEY]".join(rest)
+
+
+@pytest.mark.parametrize("begun", ["-----BEGIN ", "sk-", "Bearer ", "eyJ"])
+def test_what_never_becomes_a_secret_does_not_wait_for_ever(begun: str) -> None:
+    screen = EventScrubber(SCRUBBER)
+    shown = [event.at_s for n in range(200) for event in screen.add(TextEvent(n, "o", begun + "a" * 500))]
+    assert {*range(150)} <= {*shown}
