@@ -341,6 +341,46 @@ async def test_an_agent_lives_in_a_container_too(house: House) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("docker")
+async def test_an_image_without_what_an_installer_needs_gets_the_agent_from_this_machine(house: House) -> None:
+    portable = IN_PERL.replace('requires = ["perl"]', 'requires = ["python3"]\nportable = "alone"')
+    made = Made(files={"environment/Dockerfile": IMAGE}, agent_s=60)
+    with ModelServer(said("the number is 1")) as server:
+        for agent, outcome in ((portable, "solved"), (portable.replace("alone", "no"), "unscored")):
+            text = agent.replace('name = "perl"', f'name = "perl-{outcome}"')
+            result = await house.run(f"openai:toy@{server.url}", agent=house.describe(text), made=made, driver="docker")
+            assert result.outcome == outcome, result.model_dump_json(indent=1)
+        assert result.fault_detail is not None
+        assert "the sandbox has no python3" in result.fault_detail.message
+
+
+COMPOSE = """\
+services:
+  main:
+    build: .
+  other:
+    image: debian:bookworm
+    command: ["sleep", "infinity"]
+"""
+
+
+@pytest.mark.parametrize("driver", ["namespace", pytest.param("docker", marks=pytest.mark.needs("docker"))])
+@pytest.mark.soak
+@pytest.mark.needs("docker")  # whichever driver: its image is there
+async def test_an_agent_lives_in_a_task_of_several_services(house: House, driver: str) -> None:
+    files = {"environment/Dockerfile": IMAGE, "environment/docker-compose.yaml": COMPOSE}
+    with ModelServer(said("the number is 1")) as server:
+        result = await house.run(
+            f"openai:toy@{server.url}",
+            agent=house.describe(IN_PERL),
+            made=Made(files=files, agent_s=60),
+            driver=driver,
+        )
+    assert (result.outcome, result.agent_end) == ("solved", "submitted"), result.model_dump_json(indent=1)
+    assert result.agent.input_tokens == 100
+
+
+@pytest.mark.slow
 @pytest.mark.needs("small-model")
 async def test_an_agent_in_the_sandbox_asks_a_real_model(house: House) -> None:
     brief = TOML.replace('"messages": messages}', '"messages": messages, "max_tokens": 16}').replace("ours", "brief")
