@@ -15,10 +15,14 @@ from support.model_server import ModelServer, declined, said
 from support.tasks import Made, make_task
 from termarena.agents import AgentOptions
 from termarena.agents.installed.agent import _conversation
+from termarena.agents.installed.exchanges import ExchangeSteps
+from termarena.analysis.acts import durations_of, turns_of
 from termarena.broker import Exchanged
 from termarena.core.run_folder import AttemptFolder
-from termarena.core.trajectory import read_trajectory
+from termarena.core.trajectory import Step, read_trajectory
+from termarena.core.trajectory import ToolCall as TrajectoryCall
 from termarena.models import ModelLimits, RunModels
+from termarena.models.contract import Completion, Message, ToolCall
 from termarena.runs.opening import plan_of
 from termarena.runs.plan import RunOptions
 from termarena.runs.trials import Trials
@@ -132,6 +136,36 @@ async def test_an_agent_in_the_sandbox_solves_through_the_broker(house: House) -
     rows = [json.loads(line) for line in house.attempt.messages.read_text().splitlines()]
     assert [row["direction"] for row in rows] == ["sent", "received"] * 2
     assert rows[1]["content"]["status"] == 200
+
+
+async def test_the_reading_of_its_steps_leaves_out_the_command_that_it_is_itself(house: House) -> None:
+    with ModelServer(said("", calls=[WRITE]), said("It is written.")) as server:
+        await house.run(f"openai:toy@{server.url}")
+    turns = turns_of(read_trajectory(house.attempt.trajectory), durations_of(house.attempt.tool_calls))
+    assert [act.text for turn in turns for act in turn.acts] == [WRITE[1]["command"]]
+    assert [turn.said for turn in turns] == ["", "It is written."]
+    assert all(turn.thinking_s > 0 and turn.at_s is not None for turn in turns)
+    assert turns[0].acts[0].duration_s <= (turns[1].at_s or 0) - (turns[0].at_s or 0)
+
+
+def test_steps_of_a_log_have_the_times_of_the_answers_that_they_are_made_of() -> None:
+    seen = ExchangeSteps()
+    for content, call in (("I look.", "1"), ("", "2"), ("Done.", None)):
+        calls = (ToolCall(call, "shell", "{}"),) if call else ()
+        answer = Completion(Message("assistant", content, tool_calls=calls), "stop")
+        seen.add(Exchanged("/v1/messages", {}, 200, {}, 0.25, answer), None)
+    first, second, third = (step.timestamp for step in seen.steps())
+    told = (
+        Step(message="a line before"),
+        Step(message=" I look.\n", extra={"kept": True}),
+        Step(tool_calls=(TrajectoryCall(tool_call_id="toolu_2", function_name="Bash", arguments={}),)),
+        Step(message="a line between"),
+        Step(message="Done."),
+    )
+    dated = seen.dated(told)
+    assert [step.timestamp for step in dated] == [None, first, second, second, third]
+    assert dated[1].extra == {"kept": True, "duration_s": 0.25}
+    assert [step.message for step in dated] == [step.message for step in told]
 
 
 async def test_the_real_key_is_nowhere_in_the_sandbox_and_in_no_file(house: House) -> None:
@@ -338,6 +372,46 @@ async def test_an_agent_lives_in_a_container_too(house: House) -> None:
     assert [(result.outcome, result.agent_end) for result in results] == [("solved", "submitted")] * 2
     assert results[0].agent.message == "written"
     assert results[0].agent.input_tokens == 100
+
+
+@pytest.mark.slow
+@pytest.mark.needs("docker")
+async def test_an_image_without_what_an_installer_needs_gets_the_agent_from_this_machine(house: House) -> None:
+    portable = IN_PERL.replace('requires = ["perl"]', 'requires = ["python3"]\nportable = "alone"')
+    made = Made(files={"environment/Dockerfile": IMAGE}, agent_s=60)
+    with ModelServer(said("the number is 1")) as server:
+        for agent, outcome in ((portable, "solved"), (portable.replace("alone", "no"), "unscored")):
+            text = agent.replace('name = "perl"', f'name = "perl-{outcome}"')
+            result = await house.run(f"openai:toy@{server.url}", agent=house.describe(text), made=made, driver="docker")
+            assert result.outcome == outcome, result.model_dump_json(indent=1)
+        assert result.fault_detail is not None
+        assert "the sandbox has no python3" in result.fault_detail.message
+
+
+COMPOSE = """\
+services:
+  main:
+    build: .
+  other:
+    image: debian:bookworm
+    command: ["sleep", "infinity"]
+"""
+
+
+@pytest.mark.parametrize("driver", ["namespace", pytest.param("docker", marks=pytest.mark.needs("docker"))])
+@pytest.mark.soak
+@pytest.mark.needs("docker")  # whichever driver: its image is there
+async def test_an_agent_lives_in_a_task_of_several_services(house: House, driver: str) -> None:
+    files = {"environment/Dockerfile": IMAGE, "environment/docker-compose.yaml": COMPOSE}
+    with ModelServer(said("the number is 1")) as server:
+        result = await house.run(
+            f"openai:toy@{server.url}",
+            agent=house.describe(IN_PERL),
+            made=Made(files=files, agent_s=60),
+            driver=driver,
+        )
+    assert (result.outcome, result.agent_end) == ("solved", "submitted"), result.model_dump_json(indent=1)
+    assert result.agent.input_tokens == 100
 
 
 @pytest.mark.slow

@@ -22,6 +22,8 @@ REAL: list[tuple[str, Parser]] = [
     ("codex-0.34.0.jsonl", "codex"),
     ("codex-0.166.0.jsonl", "codex"),
     ("gemini-cli-0.61.0.jsonl", "gemini-cli"),
+    ("goose-1.34.0.jsonl", "goose"),
+    ("goose-1.52.0.jsonl", "goose"),
     ("opencode-1.18.33.jsonl", "opencode"),
     ("qwen-code-0.15.10.jsonl", "claude-code"),
 ]
@@ -93,11 +95,13 @@ ODD = [
     '{"msg": {"type": "exec_command_end", "call_id": 4}}', '{"type": "turn.completed", "usage": {"input_tokens": "x"}}',
     '{"type": "tool_use"}', '{"type": "tool_use", "part": {"state": 1}}', '{"type": "tool_result"}',
     '{"type": "step_finish", "part": {"tokens": [], "cost": "x"}}', '{"type": "result", "stats": 1, "usage": 2}',
+    '{"type": "message", "message": {"role": "assistant", "content": [{"type": "toolRequest", "toolCall": 1}, 5]}}',
+    '{"type": "message", "message": {"role": "user", "content": [{"type": "toolResponse", "toolResult": 1}]}}',
     '{"messages": [1, {"role": "tool"}, {"role": "assistant", "tool_calls": [{}]}, {"role": "odd"}]}', "[" * 5000,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("parser", ["claude-code", "codex", "opencode", "gemini-cli", "mini-swe-agent"])
+@pytest.mark.parametrize("parser", ["claude-code", "codex", "goose", "opencode", "gemini-cli", "mini-swe-agent"])
 @pytest.mark.parametrize("line", ODD, ids=range(len(ODD)))
 def test_nothing_that_an_agent_writes_makes_a_parser_fail(parser: Parser, line: str) -> None:
     told = read_log(parser, line)

@@ -6,10 +6,12 @@ One of them is part of every test run; `make soak` tries all of them.
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.tasks import Made, make_task
 from termarena.agents.installed.description import catalog
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.runs.result import TrialResult
+    from termarena.tasks import Task
 
 COMMAND = "printf 'Hello, world!\\n' > /app/hello.txt; ls /app"
 USED = {"input_tokens": 900, "output_tokens": 30}
@@ -40,6 +43,7 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "claude-code": _calls("Bash", command=COMMAND, description="write"),
     "codex": _calls("exec_command", cmd=COMMAND),
     "gemini-cli": _calls("run_shell_command", command=COMMAND, description="write"),
+    "goose": _calls("shell", command=COMMAND),
     "mini-swe-agent": [
         *_calls("bash", command=COMMAND)[:1],
         *_calls("bash", command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")[:1],
@@ -60,17 +64,20 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
 TITLES = {"when": "(?i)you are a title generator|generate a .{0,30}title", "replies": [{"content": "Hello", **USED}]}
 
 
-async def _try(agent: str, model: str, folder: Path, *, home: Path) -> TrialResult:
-    (task,) = (task for task in load_dataset("samples").tasks if task.id == "termarena/hello-world")
-    options = RunOptions(agent=f"cli:{agent}", model=model, driver="namespace", timeout_multiplier=4)
+def _hello_world() -> Task:
+    return next(task for task in load_dataset("samples").tasks if task.id == "termarena/hello-world")
+
+
+async def _try(options: RunOptions, task: Task, folder: Path, home: Path) -> TrialResult:
     async with Trials(options, home=home, run_id="real") as trials:
         return await trials.run(plan_of(task, 1), task, folder=AttemptFolder(folder / "attempt"))
 
 
-async def _solves(agent: str, folder: Path, home: Path) -> None:
+async def _solves(agent: str, folder: Path, home: Path, *, task: Task | None = None, driver: str = "namespace") -> None:
     script = folder / "script.json"
     script.write_text(json.dumps({"by_turn": True, "conversations": [TITLES], "replies": SCRIPTS[agent]}))
-    result = await _try(agent, f"scripted:{script}", folder, home=home)
+    options = RunOptions(agent=f"cli:{agent}", model=f"scripted:{script}", driver=driver, timeout_multiplier=4)
+    result = await _try(options, task or _hello_world(), folder, home)
     assert (result.outcome, result.agent_end) == ("solved", "submitted"), result.model_dump_json(indent=1)
     assert result.agent.version == catalog()[agent].version
     assert result.agent.input_tokens is not None
@@ -107,3 +114,41 @@ async def test_an_agent_from_npm_solves_a_sample(tmp_path: Path, home: Path) -> 
 )
 async def test_every_agent_solves_a_sample(agent: str, tmp_path: Path, home: Path) -> None:
     await _solves(agent, tmp_path, home)
+
+
+@pytest.mark.soak
+@pytest.mark.needs("npm", "docker")
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("agent", [name for name, known in catalog().items() if known.portable != "no"])
+async def test_an_agent_of_npm_lives_in_an_image_without_node(agent: str, tmp_path: Path, home: Path) -> None:
+    tests = (
+        "#!/bin/sh\ncommand -v node npm && exit 1\n"
+        "grep -qx 'Hello, world!' /app/hello.txt && echo 1 >/logs/verifier/reward.txt\n"
+    )
+    files = {"environment/Dockerfile": "FROM debian:bookworm\nWORKDIR /app\n"}
+    task = make_task(tmp_path / "task", Made(files=files, tests=tests, agent_s=60, memory_mb=4096))
+    await _solves(agent, tmp_path, home, task=task, driver="docker")
+
+
+@pytest.mark.soak
+@pytest.mark.needs("npm", "small-model")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("agent", ["mini-swe-agent", "aider"])
+async def test_a_real_agent_asks_a_real_model(agent: str, tmp_path: Path, home: Path) -> None:
+    """The model is too small to solve anything so: what counts is that the trial ends, is graded, and is told."""
+    model = f"llamacpp:smollm2@{os.environ['TERMARENA_SMALL_MODEL']}"
+    options = RunOptions(
+        agent=f"cli:{agent}",
+        model=model,
+        driver="namespace",
+        timeout_multiplier=4,
+        max_reply_tokens=48,
+        trial_budget_tokens=12_000,
+    )
+    result = await _try(options, _hello_world(), tmp_path, home)
+    assert result.outcome == "unsolved", result.model_dump_json(indent=1)
+    assert result.agent_end in ("submitted", "error", "resource_limit")
+    assert result.agent.input_tokens
+    assert result.agent.output_tokens
+    said = [step for step in read_trajectory(AttemptFolder(tmp_path / "attempt").trajectory).steps if step.metrics]
+    assert any(step.message for step in said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -231,6 +232,18 @@ def test_nothing_an_agent_wrote_is_markup(tmp_path: Path) -> None:
     assert "\x1b" not in text
     rows = [line for line in text.splitlines() if line.startswith("| run/task/1")]
     assert [line.replace("\\|", "").count("|") for line in rows] == [6]
+
+
+def test_every_link_of_the_page_leads_to_one_step(tmp_path: Path) -> None:
+    steps = [said("I look."), *(ran("make", 2, "make: *** No rule") for _ in range(3))]
+    found = read(tmp_path, {"task": "0", "other": "0"}, {("task", 1): steps, ("other", 1): steps})
+    page = as_html(found)
+    places, links = re.findall(r' id="(\w+)"', page), re.findall(r'href="#(\w+)"', page)
+    assert len(links) >= 6
+    assert len(places) == len(set(places))
+    assert set(links) <= set(places)
+    assert "explore: 0 acts" not in page
+    assert re.search(r"<p class=time>\w+: \d+ acts?, [\d.]+ s thinking", page)
 
 
 def test_the_same_runs_give_the_same_reading(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -12,8 +13,12 @@ import pytest
 from broker.conftest import KEY, a_desk
 from broker.test_dialects import ANSWER, CONVERSATIONS, DIALECTS, _asked
 from support.model_server import ModelServer, Turn, declined, said
+from termarena.broker import Broker
 from termarena.models import ModelLimits
 from termarena.models.errors import KeyRefused, ModelUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 PATHS = {
     "chat": "/v1/chat/completions",
@@ -114,6 +119,10 @@ async def test_tokens_are_counted_without_asking(scripted: str) -> None:
     async with a_desk(scripted) as desk:
         counted = await desk.post("/v1/messages/count_tokens", CONVERSATIONS["messages"])
         assert counted.json()["input_tokens"] > 0
+        counted = await desk.post("/v1/responses/input_tokens", CONVERSATIONS["responses"])
+        assert counted.json()["input_tokens"] > 0
+        counted = await desk.post("/v1beta/models/any:countTokens", CONVERSATIONS["gemini"])
+        assert counted.json()["totalTokens"] > 0
         assert desk.seat.model.meter.answers == 0
 
 
@@ -121,7 +130,12 @@ async def test_the_runs_model_is_the_only_one_there_is(scripted: str) -> None:
     async with a_desk(scripted) as desk:
         for path in ("/v1/models", "/v1beta/models"):
             told = (await desk.client.get(path, headers={"x-api-key": desk.seat.token})).json()
-            assert len(told.get("data", told.get("models"))) == 1
+            [one] = told.get("data", told.get("models"))
+            shown = await desk.client.get(f"{path}/another", headers={"x-api-key": desk.seat.token})
+            assert shown.json() == one
+        head = {"x-api-key": desk.seat.token, "anthropic-version": "2023-06-01"}
+        told = (await desk.client.get("/v1/models", headers=head)).json()
+        assert (told["data"][0]["type"], told["has_more"]) == ("model", False)
 
 
 # Handed on as it is.
@@ -141,6 +155,66 @@ async def test_a_request_goes_on_with_the_real_key_and_the_runs_model() -> None:
             assert KEY not in repr(exchange)
             assert KEY not in answer.text + str(answer.headers)
             assert desk.seat.model.meter.input_tokens == 100
+
+
+async def test_headers_of_the_interface_go_on_and_the_agents_other_ones_do_not() -> None:
+    betas = "interleaved-thinking-2025-05-14, web-fetch-2025-09-10,mcp-client-2025-04-04"
+    head = {"anthropic-version": "2023-06-01", "anthropic-beta": betas, "x-forwarded-for": "1.2.3.4", "cookie": "a=b"}
+    with ModelServer(Turn(DIALECTS["messages"].document(ANSWER, _asked("messages")))) as server:
+        async with a_desk(f"anthropic:toy@{server.url}") as desk:
+            answer = await desk.client.post(
+                PATHS["messages"],
+                json={**HELLO, "max_tokens": 9, "metadata": {"user_id": "u"}},
+                headers={**head, "x-api-key": desk.seat.token},
+            )
+            assert answer.status_code == 200
+            told = server.heads[0].lower()
+            assert "anthropic-version: 2023-06-01" in told
+            assert "anthropic-beta: interleaved-thinking-2025-05-14\r" in told
+            assert "x-forwarded-for" not in told
+            assert "cookie" not in told
+            assert server.requests[0]["metadata"] == {"user_id": "u"}
+            assert desk.kept[0].stripped == ("web-fetch-2025-09-10", "mcp-client-2025-04-04")
+
+
+@pytest.mark.parametrize(
+    ("more", "stripped"),
+    [
+        ({"service_tier": "priority"}, ("service_tier",)),
+        ({"service_tier": 1, "speed": "fast"}, ("service_tier", "speed")),
+        ({"service_tier": "auto"}, ()),
+        ({"service_tier": None}, ()),
+    ],
+)
+async def test_answers_at_another_price_than_the_budgets_are_not_asked_for(
+    more: dict[str, Any], stripped: tuple[str, ...]
+) -> None:
+    with ModelServer(said("hello")) as server:
+        async with a_desk(f"openai:toy@{server.url}") as desk:
+            assert (await desk.post(PATHS["chat"], {**HELLO, **more})).status_code == 200
+            assert desk.kept[0].stripped == stripped
+            assert ("service_tier" in server.requests[0]) is not bool(stripped)
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "wanted"),
+    [
+        ("chat", {}, {"max_completion_tokens": 50}),
+        ("chat", {"max_tokens": 900}, {"max_tokens": 50}),
+        ("chat", {"max_tokens": 7}, {"max_tokens": 7}),
+        ("chat", {"max_tokens": -1, "max_completion_tokens": 9}, {"max_tokens": 50, "max_completion_tokens": 9}),
+        ("messages", {"max_tokens": 4096}, {"max_completion_tokens": 50}),
+    ],
+)
+async def test_a_reply_may_be_no_longer_than_the_run_allows(
+    path: str, asked: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    with ModelServer(said("hello")) as server:
+        async with a_desk(f"openai:toy@{server.url}") as desk:
+            desk.seat.longest_reply = 50
+            assert (await desk.post(PATHS[path], {**HELLO, **asked})).status_code == 200
+            sent = {name: value for name, value in server.requests[0].items() if name.startswith("max_")}
+            assert sent == wanted
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -205,11 +279,12 @@ async def test_words_of_the_provider_about_the_key_reach_nobody() -> None:
 
 
 async def test_a_refusal_of_the_provider_is_the_agents_to_read() -> None:
-    turns = declined(429, "slow down", headers={"Retry-After": "7"}), said("well then")
+    turns = declined(429, "slow down", headers={"Retry-After": "7", "Set-Cookie": "a"}), said("well then")
     with ModelServer(*turns) as server:
         async with a_desk(f"openai:toy@{server.url}") as desk:
             first = await desk.post(PATHS["chat"], HELLO)
             assert (first.status_code, first.headers["retry-after"]) == (429, "7")
+            assert "set-cookie" not in first.headers
             assert "slow down" in first.text
             assert desk.seat.failure is not None
             assert (await desk.post(PATHS["chat"], HELLO)).status_code == 200
@@ -303,6 +378,42 @@ async def test_more_requests_at_once_than_any_agent_needs_are_told_to_wait() -> 
         async with a_desk(f"openai:toy@{server.url}") as desk:
             desk.seat.under_way = 64
             assert (await desk.post(PATHS["chat"], HELLO)).status_code == 429
+
+
+@asynccontextmanager
+async def _connected(address: str, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """So many connections that ask nothing."""
+    host, port = address.split(":")
+    pairs = [await asyncio.open_connection(host, int(port)) for _ in range(count)]
+    try:
+        yield [reader for reader, _ in pairs]
+    finally:
+        for _, writer in pairs:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+async def test_more_connections_than_there_are_places_are_turned_away_and_the_others_stay(
+    scripted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.conftest.Broker", lambda models: Broker(models, connections=20))
+    async with a_desk(scripted) as desk, asyncio.timeout(60):
+        assert (await desk.post(PATHS["chat"], HELLO)).status_code == 200  # its connection stays open
+        async with _connected(desk.broker.address, 40) as idle:
+            turned_away = [await reader.read() for reader in idle[19:]]
+            assert [answer[:13] for answer in turned_away] == [b"HTTP/1.1 503 "] * 21
+            assert (await desk.post(PATHS["chat"], HELLO)).status_code == 200
+        async with httpx.AsyncClient(base_url=f"http://{desk.broker.address}") as late:
+            head = {"Authorization": f"Bearer {desk.seat.token}"}
+            while (await late.get("/v1/models", headers=head)).status_code == 503:  # noqa: ASYNC110 - until they are gone
+                await asyncio.sleep(0.01)
+
+
+async def test_a_connection_that_asks_nothing_is_closed(scripted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("termarena.broker.server.FIRST_REQUEST_S", 0.05)
+    async with a_desk(scripted) as desk, asyncio.timeout(60), _connected(desk.broker.address, 1) as [reader]:
+        assert await reader.read() == b""
 
 
 async def test_two_seats_have_accounts_of_their_own(scripted: str) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+
 import pytest
 
-from termarena.sandbox.proxy import is_allowed, is_public
+from termarena.sandbox.proxy import AT_ONCE, Proxy, is_allowed, is_public
+from termarena.sandbox.spec import Network
 
 
 @pytest.mark.parametrize(
@@ -31,3 +35,23 @@ def test_allowed_hosts(host: str, port: int, allowed: tuple[str, ...], *, expect
 )  # fmt: skip
 def test_public_addresses(address: str, *, expected: bool) -> None:
     assert is_public(address) is expected
+
+
+async def test_a_sandbox_that_opens_connections_without_end_has_so_many_and_no_more() -> None:
+    """The harness's open files are shared: what one sandbox takes, the others have not."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = listener.getsockname()
+    async with asyncio.timeout(60), Proxy(Network(mode="allowlist", allowed_hosts=("a",))).serve(listener):
+        held = [await asyncio.open_connection(*address) for _ in range(AT_ONCE)]
+        for _ in range(300):
+            reader, writer = await asyncio.open_connection(*address)
+            assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+            writer.close()
+        for reader, writer in held:
+            writer.write(b"CONNECT b:443 HTTP/1.1\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 403 ")
+            writer.close()
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"CONNECT b:443 HTTP/1.1\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 403 ")
+        writer.close()

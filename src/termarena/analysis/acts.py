@@ -23,6 +23,7 @@ __all__ = ["Act", "Turn", "durations_of", "error_kind", "turns_of"]
 
 Kind = Literal["command", "keys", "read", "write", "other"]
 Status = Literal["ok", "failed", "timeout", "unknown"]
+INSTALLED: Final = "cli:"
 SHOWN_CHARACTERS: Final = 600
 READ_FOR_ERRORS: Final = 20_000
 
@@ -129,13 +130,25 @@ def durations_of(tool_calls: Path) -> dict[str, float]:
 
 
 def turns_of(trajectory: Trajectory, durations: Mapping[str, float]) -> list[Turn]:
-    """Everything the agent said and did, in order."""
+    """Everything the agent said and did, in order. Of an agent in the sandbox, not the command that it is itself."""
     reader = _Reader(durations, _seconds(trajectory.steps[0].timestamp))
-    steps = trajectory.steps
+    steps = [*trajectory.steps]
+    if trajectory.agent.name.startswith(INSTALLED) and any(map(_is_told, steps)):
+        steps = [step for step in steps if step.source != "agent" or _is_told(step)]
     for place, step in enumerate(steps):
-        following = steps[place + 1].timestamp if place + 1 < len(steps) else None
-        reader.read(step, _seconds(following))
+        reader.read(step, _began_s(steps[place + 1]) if place + 1 < len(steps) else None)
     return reader.turns
+
+
+def _is_told(step: Step) -> bool:
+    """Whether the agent tells of it; what the harness did for it has no call of a model by definition."""
+    return step.source == "agent" and step.llm_call_count != 0
+
+
+def _began_s(step: Step) -> float | None:
+    """When a step's thinking began: it is dated when that was over."""
+    at_s = _seconds(step.timestamp)
+    return None if at_s is None else at_s - _number((step.extra or {}).get("duration_s"))
 
 
 def error_kind(output: str) -> str | None:

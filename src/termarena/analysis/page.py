@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from termarena.analysis.telling import act_end, headline, tables
+from termarena.analysis.telling import act_end, headline, phases_told, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from termarena.analysis.acts import Act, Turn
     from termarena.analysis.reading import Reading, TrialReading
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["as_html"]
 
+SHOWN_STEPS: Final = 8
+
 STYLE: Final = """
 :root { color-scheme: light dark; --edge: color-mix(in srgb, currentColor 20%, transparent); }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 th, td { border-bottom: 1px solid var(--edge); padding: .3rem .8rem .3rem 0; text-align: left; vertical-align: top; }
 code, pre { font: .9em/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
+li > code, .said { white-space: pre-wrap; }
 pre { white-space: pre-wrap; margin: .2rem 0; max-height: 16rem; overflow: auto; }
 details { border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .8rem; margin: .4rem 0; }
 summary { cursor: pointer; } ol { padding-left: 2.5rem; } li { margin: .3rem 0; }
@@ -42,7 +45,7 @@ def as_html(reading: Reading, *, prose: str = "") -> str:
         f"<h2>In a model's words</h2><blockquote>{escape(prose)}</blockquote>" if prose else "",
         *map(_table, tables(reading)),
         "<h2>Trials</h2>",
-        *(_trial(trial) for trial in sorted(reading.trials, key=lambda one: (not one.flaws, one.name))),
+        *(_trial(number, trial) for number, trial in enumerate(sorted(reading.trials, key=_flawed_first), 1)),
     ]
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
@@ -62,35 +65,65 @@ def _table(made: Table) -> str:
     return f"<h2>{escape(made.title)}</h2>{said}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _trial(trial: TrialReading) -> str:
+def _flawed_first(trial: TrialReading) -> tuple[bool, str]:
+    return not trial.flaws, trial.name
+
+
+def _trial(number: int, trial: TrialReading) -> str:
     names = ", ".join(dict.fromkeys(flaw.name for flaw in trial.flaws)) or trial.problem or "no flaw"
     outcome = trial.trial.outcome
     summary = f'{escape(trial.name)}: <span class="{outcome}">{outcome}</span>, {escape(names)}'
     flaws = "".join(
-        f"<li><strong>{flaw.name}</strong>: {escape(flaw.sentence)}, at step {', '.join(map(str, flaw.steps[:8]))}</li>"
+        f"<li><strong>{flaw.name}</strong>: {escape(flaw.sentence)} ({_links(number, flaw.steps)})</li>"
         for flaw in trial.flaws
     )
-    steps = "".join(item for turn in trial.turns for item in _turn(turn))
-    return f"<details><summary>{summary}</summary>{f'<ul>{flaws}</ul>' if flaws else ''}<ol>{steps}</ol></details>"
+    phases = escape(phases_told(trial))
+    anchors = _Anchors(number)
+    steps = "".join(item for turn in trial.turns for item in _turn(anchors, turn))
+    return (
+        f"<details><summary>{summary}</summary>{f'<ul>{flaws}</ul>' if flaws else ''}"
+        f"{f'<p class=time>{phases}</p>' if phases else ''}<ol>{steps}</ol></details>"
+    )
 
 
-def _turn(turn: Turn) -> Iterator[str]:
+def _links(number: int, steps: Sequence[int]) -> str:
+    """Steps that lead to their place in the timeline."""
+    shown = ", ".join(f'<a href="#t{number}s{step}">{step}</a>' for step in steps[:SHOWN_STEPS])
+    return f"step{'' if len(steps) == 1 else 's'} {shown}{' …' if len(steps) > SHOWN_STEPS else ''}"
+
+
+class _Anchors:
+    """Where links lead to: the first line of each step of one trial."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._placed: set[int] = set()
+
+    def at(self, step_id: int) -> str:
+        if step_id in self._placed:
+            return ""
+        self._placed.add(step_id)
+        return f' id="t{self._number}s{step_id}"'
+
+
+def _turn(anchors: _Anchors, turn: Turn) -> Iterator[str]:
     if turn.said or turn.input_tokens or not turn.acts:
         used = (
             f" <span class=time>{turn.input_tokens:,} + {turn.output_tokens:,} tokens</span>"
             if turn.input_tokens
             else ""
         )
-        yield f"<li>{_time(turn.at_s, turn.step_id)} {escape(turn.said) or '(no words)'}{used}</li>"
+        said = f"<span class=said>{escape(turn.said.strip()) or '(no words)'}</span>"
+        yield f"<li{anchors.at(turn.step_id)}>{_time(turn.at_s, turn.step_id)} {said}{used}</li>"
     for act in turn.acts:
-        yield _act(act)
+        yield _act(anchors, act)
 
 
-def _act(act: Act) -> str:
+def _act(anchors: _Anchors, act: Act) -> str:
     output = f"<pre>{escape(act.output)}</pre>" if act.output.strip() else ""
     mark = " class=failed" if act.is_error else ""
     done = f"<code>{escape(act.text)}</code> → {escape(act_end(act))}"
-    return f"<li{mark}>{_time(act.at_s, act.step_id)} {done}{output}</li>"
+    return f"<li{anchors.at(act.step_id)}{mark}>{_time(act.at_s, act.step_id)} {done}{output}</li>"
 
 
 def _time(at_s: float | None, step_id: int) -> str:

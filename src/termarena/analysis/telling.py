@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from termarena.analysis.reading import Patterns, Reading, TrialReading
     from termarena.runs.outcome import Outcome
 
-__all__ = ["OUTCOMES", "Table", "act_end", "as_data", "as_markdown", "headline", "tables"]
+__all__ = ["OUTCOMES", "Table", "act_end", "as_data", "as_markdown", "headline", "phases_told", "tables"]
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("solved", "unsolved", "unscored")
 MOST_LISTED: Final = 50
@@ -133,9 +133,20 @@ def _rest(total: int) -> str:
 def _timeline(trial: TrialReading) -> str:
     lines = [f"## {plain(trial.name)}: {trial.trial.outcome}", ""]
     lines += [f"- {told}" for told in _told(trial)]
-    lines += [""] if trial.flaws or trial.problem else []
+    lines += [f"- {phases}"] if (phases := phases_told(trial)) else []
+    lines += [""] if trial.flaws or trial.problem or phases else []
     lines += [f"{number}. {line}" for number, line in enumerate(_lines(trial), 1)]
     return "\n".join(lines)
+
+
+def phases_told(trial: TrialReading) -> str:
+    """Where one trial's acts, time and tokens went, on one line; empty where it did nothing."""
+    return "; ".join(
+        f"{name}: {use.acts} act{'' if use.acts == 1 else 's'}, {use.thinking_s:.1f} s thinking, "
+        f"{use.acting_s:.1f} s acting, {use.input_tokens:,} + {use.output_tokens:,} tokens"
+        for name, use in trial.phases.items()
+        if use.acts or use.input_tokens
+    )
 
 
 def _lines(trial: TrialReading) -> Iterator[str]:

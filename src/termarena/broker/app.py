@@ -17,7 +17,7 @@ from termarena.broker.dialects.messages import MessagesDialect
 from termarena.broker.dialects.responses import ResponsesDialect
 from termarena.broker.relaying import relayed
 from termarena.broker.replies import Streamed, Whole, send_reply
-from termarena.broker.screening import refuse_depth
+from termarena.broker.screening import at_usual_price, handed_on, refuse_depth
 from termarena.models.http import estimate_tokens
 
 if TYPE_CHECKING:
@@ -39,13 +39,16 @@ _CHAT: Final = ChatDialect()
 _PATHS: Final[tuple[tuple[str, re.Pattern[str], Dialect, str], ...]] = (
     ("POST", re.compile(r"(?:/v1)?/chat/completions"), _CHAT, "answer"),
     ("POST", re.compile(r"(?:/v1)?/responses"), ResponsesDialect(), "answer"),
+    ("POST", re.compile(r"(?:/v1)?/responses/input_tokens"), ResponsesDialect(), "count"),
     ("POST", re.compile(r"(?:/v1)?/messages"), MessagesDialect(), "answer"),
     ("POST", re.compile(r"(?:/v1)?/messages/count_tokens"), MessagesDialect(), "count"),
     ("POST", re.compile(r"/v1(?:beta|alpha)?/models/[^/:]+:generateContent"), GeminiDialect(), "answer"),
     ("POST", re.compile(r"/v1(?:beta|alpha)?/models/[^/:]+:streamGenerateContent"), GeminiDialect(), "stream"),
     ("POST", re.compile(r"/v1(?:beta|alpha)?/models/[^/:]+:countTokens"), GeminiDialect(), "count"),
     ("GET", re.compile(r"/v1(?:beta|alpha)/models"), GeminiDialect(), "list"),
+    ("GET", re.compile(r"/v1(?:beta|alpha)/models/[^/:]+"), GeminiDialect(), "show"),
     ("GET", re.compile(r"(?:/v1)?/models"), _CHAT, "list"),
+    ("GET", re.compile(r"(?:/v1)?/models/[^:]+"), _CHAT, "show"),
 )
 
 
@@ -103,15 +106,16 @@ class BrokerApp:
     async def _reply(self, call: _Call, body: bytes) -> Whole | Streamed:
         if call.seat.is_closed:
             raise Refusal(401, "the trial is over", kind="authentication_error")
-        if call.action == "list":
-            return Whole(_listed(call))
+        if call.action in ("list", "show"):
+            one = _shown(call)
+            return Whole(one if call.action == "show" else _listed(call, one))
         asked = _asked(call, body)
         if call.action == "count":
             tokens = estimate_tokens(asked.dialect.read(asked.body))
-            return Whole({"input_tokens": tokens, "totalTokens": tokens})
+            return Whole({"object": "response.input_tokens", "input_tokens": tokens, "totalTokens": tokens})
         line = call.seat.line
         if line is not None and asked.dialect.name in call.seat.natives:
-            return await relayed(call.seat, line, asked, call.headers)
+            return await relayed(call.seat, line, asked)
         return await asked_of_model(call.seat, asked)
 
 
@@ -136,9 +140,14 @@ def _asked(call: _Call, content: bytes) -> Asked:
         shown = content[:SHOWN_BYTES].decode("utf-8", "replace")
         call.seat.keep(Exchanged(call.path, shown, refusal.status, None, 0.0, problem=refusal.message))
         raise
+    clean, dear = at_usual_price(clean)
+    if call.seat.longest_reply is not None and call.action != "count":
+        clean = call.dialect.shortened(clean, call.seat.longest_reply)
+    headers, betas = handed_on(call.headers)
     is_event_stream = call.dialect.name != "gemini" or call.query.get("alt") == ["sse"]
     wants_stream = call.action == "stream" or (call.dialect.name != "gemini" and bool(clean.get("stream")))
-    return Asked(call.dialect, call.path, clean, wants_stream, is_event_stream, stripped, len(content))
+    taken_out = (*stripped, *dear, *betas)
+    return Asked(call.dialect, call.path, clean, wants_stream, is_event_stream, taken_out, len(content), headers)
 
 
 def _object(content: bytes) -> dict[str, Any]:
@@ -157,12 +166,23 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
-def _listed(call: _Call) -> dict[str, Any]:
-    """The run's model, as the one that there is."""
+def _shown(call: _Call) -> dict[str, Any]:
+    """The run's model, by whatever name it was asked for."""
     name = call.seat.model.name
     if call.dialect.name == "gemini":
-        return {"models": [{"name": f"models/{name}", "supportedGenerationMethods": ["generateContent"]}]}
-    return {"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "termarena"}]}
+        return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": ["generateContent"]}
+    if "anthropic-version" in call.headers:
+        return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
+    return {"id": name, "object": "model", "created": 0, "owned_by": "termarena"}
+
+
+def _listed(call: _Call, one: dict[str, Any]) -> dict[str, Any]:
+    """The only one that there is."""
+    if call.dialect.name == "gemini":
+        return {"models": [one]}
+    if "anthropic-version" in call.headers:
+        return {"data": [one], "has_more": False, "first_id": one["id"], "last_id": one["id"]}
+    return {"object": "list", "data": [one]}
 
 
 async def _read_body(receive: Receive) -> bytes:

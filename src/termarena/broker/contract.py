@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Asked:
     """What was taken out, for the record: tools that a provider would use itself."""
     size_bytes: int = 0
     """Of the request as it came."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The agent's own, as far as they are handed on."""
 
 
 class Screened(NamedTuple):
@@ -96,6 +98,9 @@ class Dialect(Protocol):
 
     def screen(self, body: Mapping[str, Any]) -> Screened:
         """The body without provider-side tools. Raises `Refusal` for remote servers, files and images."""
+
+    def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
+        """The body asking for a reply of no more than so many tokens."""
 
     def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:
         """The body for a provider: with the run's model, whatever the agent wrote, and so that usage is told."""

@@ -15,7 +15,7 @@ from termarena.models.errors import KeyRefused, ModelUnavailable, UnusableReply
 from termarena.models.http import REPLY_BYTES, TOO_MANY, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     import httpx
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 __all__ = ["relayed"]
 
-HANDED_ON: Final = ("anthropic-version", "anthropic-beta", "openai-beta")
-"""Of the agent's own headers; every other one is ours."""
 OK: Final = 200
+RETRYING: Final = ("retry-after", "retry-after-ms", "x-should-retry")
+"""Of the endpoint's headers: what clients of the providers go by when they try again."""
 _KEY: Final = frozenset({401, 403})
 _GONE: Final = "the run's model broke off"
 _STALLED: Final = "the run's model has stalled"
 
 
-async def relayed(seat: Seat, line: Line, asked: Asked, headers: Mapping[str, str]) -> Whole | Streamed:
+async def relayed(seat: Seat, line: Line, asked: Asked) -> Whole | Streamed:
     """The endpoint's own answer. Raises `Refusal` where there is none."""
     async with AsyncExitStack() as stack:
         under_way = await stack.enter_async_context(paying(seat, asked))
         await stack.enter_async_context(line.lane.place(under_way.expected.tokens))
-        answer = await _sent(line, asked, headers, under_way)
+        answer = await _sent(line, asked, under_way)
         stack.push_async_callback(answer.aclose)
         if answer.status_code != OK:
             return await _declined(line, answer, under_way)
@@ -49,14 +49,13 @@ async def relayed(seat: Seat, line: Line, asked: Asked, headers: Mapping[str, st
     raise AssertionError("the block returns or raises")
 
 
-async def _sent(line: Line, asked: Asked, headers: Mapping[str, str], under_way: Paying) -> httpx.Response:
+async def _sent(line: Line, asked: Asked, under_way: Paying) -> httpx.Response:
     import httpx  # noqa: PLC0415 - an extra, and slow to import
 
     body = asked.dialect.addressed(asked.body, line.name.model)
-    own = {name: value for name, value in headers.items() if name in HANDED_ON}
     transport = line.transport
     request = transport.client.build_request(
-        "POST", _url(line, asked), headers={**own, **line.headers}, content=json.dumps(body).encode()
+        "POST", _url(line, asked), headers={**asked.headers, **line.headers}, content=json.dumps(body).encode()
     )
     request.headers["content-type"] = "application/json"
     try:
@@ -92,8 +91,7 @@ async def _declined(line: Line, answer: httpx.Response, under_way: Paying) -> Wh
     if status == TOO_MANY or status >= 500:  # noqa: PLR2004 - HTTP's border
         under_way.seat.failure = ModelUnavailable(line.name.url, f"status {status}")
     under_way.refuse(Refusal(status, f"the run's model declined with status {status}"), document)
-    after = answer.headers.get("retry-after")
-    return Whole(document, status, {"retry-after": after} if after else {})
+    return Whole(document, status, {name: answer.headers[name] for name in RETRYING if name in answer.headers})
 
 
 async def _whole(line: Line, answer: httpx.Response, under_way: Paying) -> Whole:

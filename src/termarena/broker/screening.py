@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from termarena.broker.contract import Refusal
 
-__all__ = ["refuse_addresses", "refuse_depth", "refuse_fields", "without_kinds"]
+__all__ = ["at_usual_price", "handed_on", "refuse_addresses", "refuse_depth", "refuse_fields", "without_kinds"]
 
 DEEPEST: Final = 64
 """How deep a message may be nested."""
@@ -23,6 +23,18 @@ DEEPEST_BODY: Final = 128
 _OWN_WORDS: Final = frozenset({"arguments", "args", "input_schema", "parameters"})
 # In these, `response` is what a function of the agent's returned.
 _RESULTS: Final = frozenset({"functionResponse", "function_response"})
+_HEADERS: Final = ("anthropic-version", "openai-beta")
+_BETAS: Final = "anthropic-beta"
+# Betas of Anthropic that open what is taken out of the body, and its faster, dearer answers.
+_PROVIDERS_BETAS: Final = (
+    *("mcp-client-", "web-fetch-", "web-search-", "code-execution-", "files-api-", "skills-", "message-batches-"),
+    "fast-mode-",
+)
+# A faster answer at another price than the one that the budget counts with.
+_USUAL: Final = {
+    "service_tier": frozenset({"auto", "default", "standard", "standard_only"}),
+    "speed": frozenset({"standard"}),
+}
 _MEDIA: Final = ("image_url", "video_url", "audio_url", "file_data")
 _BY_ADDRESS: Final = frozenset({"file_url", "file_uri", "fileUri"})
 _BY_NAME: Final = frozenset({"file_id"})
@@ -41,6 +53,26 @@ def without_kinds(
         else:
             stripped.append(str(kind))
     return allowed, stripped
+
+
+def handed_on(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Those of the agent's headers that a provider gets, and the betas that it does not get to see."""
+    own = {name: headers[name] for name in _HEADERS if name in headers}
+    wanted = [beta.strip() for beta in headers.get(_BETAS, "").split(",") if beta.strip()]
+    kept = [beta for beta in wanted if not beta.startswith(_PROVIDERS_BETAS)]
+    if kept:
+        own[_BETAS] = ",".join(kept)
+    return own, [beta for beta in wanted if beta not in kept]
+
+
+def at_usual_price(body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The body without a wish for dearer or cheaper answers, and what it lacks now."""
+    dropped = [
+        name
+        for name, usual in _USUAL.items()
+        if body.get(name) is not None and (not isinstance(body[name], str) or body[name].lower() not in usual)
+    ]
+    return {name: value for name, value in body.items() if name not in dropped}, dropped
 
 
 def refuse_fields(body: Mapping[str, Any], **why: str) -> None:

@@ -42,6 +42,8 @@ class Seat:
     """Why the last request had no answer, where that was not the agent's fault."""
     at_once: int = AT_ONCE
     """Requests side by side."""
+    longest_reply: int | None = None
+    """Tokens that a request may ask for; None: as many as it likes."""
     under_way: int = 0
     is_closed: bool = False
     stripped: list[str] = field(default_factory=list)

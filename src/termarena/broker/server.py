@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from contextlib import contextmanager
 from importlib import import_module
@@ -22,6 +23,11 @@ __all__ = ["Broker", "require_server"]
 
 QUEUE: Final = 1024
 """Connections that wait to be taken: as many trials may start at once."""
+CONNECTIONS: Final = 4096
+"""At once, of all trials and strangers; fewer where this process may not open twice as many files."""
+FIRST_REQUEST_S: Final = 30.0
+"""For whoever has connected to ask something."""
+FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
 
 
 def require_server() -> None:
@@ -38,10 +44,14 @@ class Broker:
     It listens on 127.0.0.1 only, at a port that the system chooses unless one is named.
     """
 
-    def __init__(self, models: RunModels, *, port: int = 0) -> None:
-        """`models` hold the keys, the run's budget and the connections, and are closed by whoever made them."""
+    def __init__(self, models: RunModels, *, port: int = 0, connections: int = CONNECTIONS) -> None:
+        """`models` hold the keys, the run's budget and the ways out, and are closed by whoever made them.
+
+        `connections` may be open at once; one more is answered with 503 and closed.
+        """
         self._models = models
         self._port = port
+        self._connections = min(connections, _files_at_once() // 2)
         self._seats = Seats()
         self._app = BrokerApp(self._seats)
         self._server: Any = None
@@ -52,7 +62,7 @@ class Broker:
         """Serve. Raises `MissingExtra`, and OSError for a port that is taken."""
         require_server()
         listener = self._listener = _listening(self._port)
-        self._server = _made_server(self._app)
+        self._server = _made_server(self._app, self._connections)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         return self
 
@@ -73,14 +83,23 @@ class Broker:
         """How many requests came without a token of ours."""
         return self._app.strangers
 
-    def seat(self, word: str, record: Callable[[Exchanged], None], *, at_once: int = AT_ONCE) -> Seat:
+    def seat(
+        self,
+        word: str,
+        record: Callable[[Exchanged], None],
+        *,
+        at_once: int = AT_ONCE,
+        longest_reply: int | None = None,
+    ) -> Seat:
         """A seat for one trial with the model of this word; `record` is told every exchange as it ends.
 
-        `at_once` is how many requests may be under way; more are told to wait.
+        `at_once` is how many requests may be under way; more are told to wait. `longest_reply` is how many tokens a
+        request may ask for; one that asks for more, or does not say, asks for so many.
         Raises what `RunModels.check` raises.
         """
         line = self._models.line(word)
-        seat = Seat(Seats.new_token(), self._models.open(word), line, record, native_dialects(line), at_once=at_once)
+        model, natives = self._models.open(word), native_dialects(line)
+        seat = Seat(Seats.new_token(), model, line, record, natives, at_once=at_once, longest_reply=longest_reply)
         self._seats.add(seat)
         return seat
 
@@ -114,7 +133,35 @@ def _listening(port: int) -> socket.socket:
     return listener
 
 
-def _made_server(app: BrokerApp) -> Any:  # noqa: ANN401 - uvicorn is an extra
+def _files_at_once() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 20 if limit == resource.RLIM_INFINITY else limit
+
+
+def _door(connections: int) -> Any:  # noqa: ANN401 - uvicorn is an extra
+    """What takes uvicorn's connections: so many of them, and none that only waits."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol  # noqa: PLC0415 - an extra, and slow to import
+
+    protocol: Any = AutoHTTPProtocol
+
+    class Door(protocol):  # type: ignore[misc] # which of two classes it is depends on what is installed
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            """Take one, unless there are too many."""
+            super().connection_made(transport)
+            if len(self.connections) > connections:
+                transport.write(FULL)
+                transport.close()
+            else:
+                asyncio.get_running_loop().call_later(FIRST_REQUEST_S, self._expect_request)
+
+        def _expect_request(self) -> None:
+            if self.cycle is None:
+                self.transport.close()
+
+    return Door
+
+
+def _made_server(app: BrokerApp, connections: int) -> Any:  # noqa: ANN401 - uvicorn is an extra
     import uvicorn  # noqa: PLC0415 - an extra, and slow to import
 
     class Server(uvicorn.Server):
@@ -126,6 +173,7 @@ def _made_server(app: BrokerApp) -> Any:  # noqa: ANN401 - uvicorn is an extra
     return Server(
         uvicorn.Config(
             app,
+            http=_door(connections),
             lifespan="off",
             log_config=None,
             log_level="critical",

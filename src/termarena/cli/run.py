@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -28,6 +28,8 @@ from termarena.cli.fetch_options import FetchCommand
 from termarena.cli.output import JsonOption, say
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     # Typer keeps its copy of Click private; needed to say what is overridden, and never at run time.
     from typer._click import Context
 
@@ -78,7 +80,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     *,
     dataset: run_options.DatasetOption = None,
     path: run_options.PathOption = None,
-    agent: run_options.AgentOption = "oracle",
+    agent: run_options.AgentsOption = None,
     model: run_options.ModelOption = None,
     max_steps: run_options.MaxStepsOption = None,
     temperature: run_options.TemperatureOption = None,
@@ -125,6 +127,7 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     termarena run --sample                           # the reference solutions on the bundled samples
     termarena run --agent tools --model openai:gpt-5-mini --run-budget-usd 5
     termarena run --agent cli:claude-code --model anthropic:claude-haiku-4-5   # a program that lives in the sandbox
+    termarena run --agent cli:codex --agent cli:aider --model ollama:qwen3   # a run for each of them
     termarena run --agent my_agents:Mine -k 3        # your own agent, three trials per task
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
     termarena run --dataset terminal-bench@2.0 --sample 10 --dry-run
@@ -134,17 +137,12 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
 
     A task with a recipe for a plain file system runs on the embedded sandbox, any other in a container, or embedded
     where no engine answers. A folder that does not load does not stop the others: it is told, and its trials are
-    unscored.
+    unscored. Of several agents, one that cannot run is told, and the others run.
 
     Ctrl-C stops cleanly, a second one at once; `termarena resume` goes on. Exits 0 for a completed run whatever the
     score, 1 when nothing could be scored or the run's folder takes no more, 130 when interrupted.
     """
     given = locals()  # the parameters: what is not read below goes by its name into the options or the selection
-    from termarena.cli.starting import options_of
-    from termarena.runs.plan import RunOptions
-
-    if model is not None:
-        _refuse_model(agent, model)
     if example_embeddings is not None and not examples:
         from termarena.core.errors import UsageError
 
@@ -152,33 +150,80 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     given["record_fetches"], given["replay_fetches"] = fetch_options.checked_fetches(record_fetches, replay_fetches)
     if driver == "auto" and (record_fetches is not None or replay_fetches is not None):
         given["driver"] = "namespace"  # an engine's own builder fetches past every recording
-    options = options_of(**given_for(RunOptions, given))
+    agents = [*dict.fromkeys(agent or ["oracle"])]
+    if out is not None and len(agents) > 1:
+        from termarena.core.errors import UsageError
+
+        raise UsageError("--out names the folder of one run", hint="leave it out: every agent's run gets its own")
+    only = _options(given, agents[0]) if len(agents) == 1 else None  # what is wrong is told before tasks are read
     opened = _open(dataset, path, strict=strict)
     meant = _choose(selection(given), opened)
-    facts = _facts(options, meant, dataset=opened.name)
-    if dry_run:
+    if only is not None:
+        raise typer.Exit(_one(only, meant, opened.name, given))
+    raise typer.Exit(_each(agents, meant, opened.name, given))
+
+
+def _each(agents: Sequence[str], meant: Meant, dataset: str, given: Mapping[str, Any]) -> int:
+    """A run for every agent; one that cannot run does not stop the others. The first status that is not 0, if any."""
+    from termarena.cli.output import ExitStatus, failure_of, report_failure
+    from termarena.core.errors import TermArenaError
+
+    found = 0
+    for word in agents:
+        try:
+            own = {**given, "model": None} if _takes_no_model(word) else given
+            status = _one(_options(own, word), meant, dataset, own)
+        except TermArenaError as error:
+            report_failure(failure_of(error), as_json=given["json"])
+            say(f"{word} does not run")
+            status = error.exit_status
+        if status == ExitStatus.INTERRUPTED:
+            return status
+        found = found or status
+    return found
+
+
+def _options(given: Mapping[str, Any], agent: str) -> RunOptions:
+    """Raises `UsageError`."""
+    from termarena.cli.starting import options_of
+    from termarena.runs.plan import RunOptions
+
+    if given["model"] is not None:
+        _refuse_model(agent, given["model"])
+    return options_of(**given_for(RunOptions, {**given, "agent": agent}))
+
+
+def _one(options: RunOptions, meant: Meant, dataset: str, given: Mapping[str, Any]) -> int:
+    """The run of one agent, or what it would be; its exit status."""
+    facts = _facts(options, meant, dataset=dataset)
+    if given["dry_run"]:
         from termarena.cli.planning import print_plan
 
-        if engine != "local":
+        if options.engine != "local":
             say("a dry run does not ask the cluster: what is told is what this machine could do")
-        print_plan(options, meant, dataset=opened.name, json=json)
-        return
-    raise typer.Exit(_run(options, meant, facts, to=_Destination(out, arena), json=json))
+        print_plan(options, meant, dataset=dataset, json=given["json"])
+        return 0
+    return _run(options, meant, facts, to=_Destination(given["out"], given["arena"]), json=given["json"])
 
 
 def _refuse_model(agent: str, model: str) -> None:
     """Most agents that come with us take none, and not every model takes tools. Raises UsageError."""
-    from termarena.agents.registry import known_agents
     from termarena.core.errors import UsageError
 
-    word = agent.partition(":")[0]
-    if any(
-        known.word.partition(":")[0] == word and known.kind not in ("model", "installed") for known in known_agents()
-    ):
+    if _takes_no_model(agent):
         hint = "leave --model out, or take --agent tools"
         raise UsageError(f"the agent {agent} takes no model", hint=hint)
     if agent == "tools" and model.startswith("elizaos:"):
         raise UsageError("a runtime of ElizaOS takes no tools", hint="use --agent tools-text")
+
+
+def _takes_no_model(agent: str) -> bool:
+    from termarena.agents.registry import known_agents
+
+    word = agent.partition(":")[0]
+    return any(
+        known.word.partition(":")[0] == word and known.kind not in ("model", "installed") for known in known_agents()
+    )
 
 
 def _open(dataset: str | None, path: Path | None, *, strict: bool | None) -> Dataset:

@@ -9,7 +9,7 @@ import typer
 
 __all__ = [
     "AddressOption",
-    "AgentOption",
+    "AgentsOption",
     "ArenaOption",
     "AttemptsOption",
     "ConcurrencyOption",
@@ -54,10 +54,13 @@ PathOption = Annotated[
 
 # Who works on the tasks.
 
-AgentOption = Annotated[
-    str,
+AgentsOption = Annotated[
+    list[str] | None,
     typer.Option(
-        "--agent", "-a", metavar="AGENT", help="oracle, nop, tools, cli:claude-code, script:FILE, module:Class …"
+        "--agent",
+        "-a",
+        metavar="AGENT",
+        help="oracle (the default), nop, tools, cli:claude-code, script:FILE, module:Class …; repeat for a run each.",
     ),
 ]
 ModelOption = Annotated[

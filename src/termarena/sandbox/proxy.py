@@ -32,6 +32,9 @@ HEAD_LIMIT: Final = 64 << 10
 HEAD_TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 20.0
 CHUNK: Final = 64 << 10
+AT_ONCE: Final = 256
+"""Connections of one sandbox. Each costs the harness two open files, which all its sandboxes share."""
+FULL: Final = b"HTTP/1.1 503 Refused\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
 HOP_HEADERS: Final = (b"proxy-connection:", b"proxy-authorization:", b"connection:", b"keep-alive:")
 
 
@@ -138,10 +141,17 @@ class Proxy:
 
 @asynccontextmanager
 async def accepting(listener: socket.socket, serve_one: _ServeOne) -> AsyncIterator[None]:
-    """Serve every connection of the listener, which is closed in the end, with all of them."""
+    """Serve every connection of the listener, which is closed in the end, with all of them.
+
+    One beyond `AT_ONCE` is told to come again, and closed.
+    """
     tasks: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(tasks) >= AT_ONCE:
+            writer.write(FULL)
+            writer.close()
+            return
         task = asyncio.create_task(serve_one(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)

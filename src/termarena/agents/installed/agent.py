@@ -14,11 +14,13 @@ from termarena.agents.installed.description import PREFIX, describe
 from termarena.agents.installed.errors import AgentNotInstalled
 from termarena.agents.installed.exchanges import ExchangeSteps
 from termarena.agents.installed.logs import read_log
+from termarena.agents.installed.tool_servers import tell_servers
 from termarena.agents.mind import usage_of
 from termarena.broker.app import dialect_at
 from termarena.broker.contract import Refusal
 from termarena.broker.server import require_server
 from termarena.core.errors import AgentError, SandboxFileError, UsageError, WorkspaceClosed
+from termarena.core.trajectory import Step
 from termarena.models import RunModels
 from termarena.models.names import parse_name
 from termarena.sandbox import MODEL_URL
@@ -39,6 +41,7 @@ __all__ = ["InstalledAgent", "make"]
 FOLDER: Final = "/tmp/termarena"  # noqa: S108 - inside the sandbox, where nobody else is
 LOG_DIR: Final = f"{FOLDER}/logs"
 INSTRUCTION: Final = f"{FOLDER}/instruction.txt"
+MCP: Final = f"{FOLDER}/mcp"
 GRACE_S: Final = 20.0
 """For an agent to end by itself once its budget is spent."""
 MARGIN_S: Final = 5.0
@@ -56,6 +59,8 @@ class _Words:
     model: str
     variables: Mapping[str, str]
     """Of the harness, by name; secrets, perhaps."""
+    longest_reply: int | None = None
+    """Tokens that its model may answer with at once."""
 
 
 def make(request: AgentRequest) -> AgentFactory:
@@ -73,7 +78,9 @@ def make(request: AgentRequest) -> AgentFactory:
         raise AgentNotInstalled(
             description.name, f"it needs {missing[0]}, which is not set", hint=f"export {missing[0]}=…"
         )
-    words = _Words(request.word, description, model, {name: os.environ[name] for name in description.needs_env})
+    variables = {name: os.environ[name] for name in description.needs_env}
+    loop = request.options.loop
+    words = _Words(request.word, description, model, variables, loop.sampling.max_tokens if loop else None)
     return lambda: InstalledAgent(words, shared)
 
 
@@ -87,6 +94,7 @@ class InstalledAgent:
         self._words = words
         self._shared = shared
         self._seat: Seat | None = None
+        self._node = "node"
         self._workspace: Workspace | None = None
         self._exchanges = ExchangeSteps()
 
@@ -101,10 +109,10 @@ class InstalledAgent:
             raise UsageError(f"the agent {self.name} lives in the sandboxes of a run", hint="use: termarena run")
         layer = await self._shared.layers.on_ground(self._words.description, ground)
         broker = await self._shared.broker()
-        self._seat = broker.seat(self._words.model, self._record)
+        self._seat = broker.seat(self._words.model, self._record, longest_reply=self._words.longest_reply)
+        self._node = layer.node
         network = ground.spec.network.with_gateway(broker.address)
-        mounts = (*ground.spec.mounts, layer.mount)
-        return ground.spec.model_copy(update={"network": network, "mounts": mounts})
+        return layer.mounted(ground.spec).model_copy(update={"network": network})
 
     def move_out(self) -> None:
         """See the contract."""
@@ -118,6 +126,7 @@ class InstalledAgent:
             raise AgentError(f"{self.name} was not moved into the sandbox")
         self._workspace = workspace
         await workspace.write(INSTRUCTION, brief.instruction.encode("utf-8", "surrogateescape"))
+        await self._hand_over(brief, workspace)
         margin_s = min(MARGIN_S, MARGIN * workspace.seconds_left)
         done = await self._run(workspace, seat, workspace.seconds_left - margin_s)
         message = await self._read(workspace, done)
@@ -130,6 +139,17 @@ class InstalledAgent:
         if done.exit_status != 0:
             raise AgentError(f"{self.name} ended with status {done.exit_status}: {message}")
         return self._report("submitted", message)
+
+    async def _hand_over(self, brief: Brief, workspace: Workspace) -> None:
+        """Tell it of the task's MCP servers; those that it cannot use are named in the trajectory."""
+        form = self._words.description.mcp
+        told = tell_servers(form, brief.mcp_servers)
+        if form != "none":
+            await workspace.write(MCP, told.content.encode("utf-8", "surrogateescape"))
+        if told.left_out:
+            names = ", ".join(told.left_out)
+            said = f"MCP servers of the task that {self.name} cannot use: {names}"
+            workspace.note(Step(message=said, llm_call_count=0))
 
     def _report(self, end: OwnEnd, message: str) -> AgentReport:
         return AgentReport(end, message[-LAST_WORDS_CHARACTERS:], self.usage, self._words.model)
@@ -158,7 +178,9 @@ class InstalledAgent:
         ours = {
             "PREFIX": PREFIX,
             "INSTRUCTION_FILE": INSTRUCTION,
+            "NODE": self._node,
             "LOG_DIR": LOG_DIR,
+            "MCP_FILE": MCP,
             "MODEL": name.model if name.provider.wire else name.provider.name,
             "MODEL_URL": MODEL_URL,
             "MODEL_KEY": seat.token,
@@ -179,7 +201,7 @@ class InstalledAgent:
         # A task of several steps comes back with the same agent: what was noted is noted once.
         seen, self._exchanges = self._exchanges, ExchangeSteps()
         with contextlib.suppress(WorkspaceClosed):
-            for step in told.steps or seen.steps():
+            for step in seen.dated(told.steps) or seen.steps():
                 workspace.note(step)
         said = "" if done is None else (done.stderr or done.stdout).decode("utf-8", "replace").strip()
         return told.last_words or said[-LAST_WORDS_CHARACTERS:]

@@ -13,14 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from termarena.core.errors import NotFound, UsageError
 
-__all__ = ["CUSTOM", "PREFIX", "Description", "Parser", "catalog", "describe"]
+__all__ = ["CUSTOM", "PREFIX", "Description", "McpForm", "Parser", "catalog", "describe"]
 
 CUSTOM: Final = "custom"
 PREFIX: Final = "/opt/termarena/agent"
 """Where an agent is installed, and where every sandbox sees it."""
 LARGEST_BYTES: Final = 1 << 20
 PAGE: Final = "docs/installed-agents.md has every field"
-Parser = Literal["none", "claude-code", "codex", "opencode", "gemini-cli", "mini-swe-agent"]
+Parser = Literal["none", "claude-code", "codex", "opencode", "gemini-cli", "goose", "mini-swe-agent"]
+McpForm = Literal["none", "claude-code", "codex", "gemini-cli", "opencode", "goose"]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -49,6 +50,10 @@ class Description(BaseModel):
     """What reads its output."""
     log: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
     """A file below `$LOG_DIR` that is read instead of the standard output."""
+    portable: Literal["no", "alone", "with-node"] = "no"
+    """Whether it can be installed elsewhere for an image that lacks what it requires: alone, or with a Node.js."""
+    mcp: McpForm = "none"
+    """How the task's MCP servers stand in `$MCP_FILE`."""
 
     @property
     def digest(self) -> str:

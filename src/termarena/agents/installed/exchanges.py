@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.agents.truncation import head_and_tail
@@ -17,29 +19,70 @@ __all__ = ["ExchangeSteps", "arguments_of"]
 LONGEST_CHARACTERS: Final = 100_000
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An answer of the model, and when it was there."""
+
+    completion: Completion
+    at: str
+    duration_s: float
+
+    @property
+    def moment(self) -> dict[str, Any]:
+        """As fields of a step."""
+        return {"timestamp": self.at, "extra": {"duration_s": round(self.duration_s, 6)}}
+
+    def is_told_in(self, step: Step) -> bool:
+        """Whether a step of a log is made of this answer: by its calls, or by its words."""
+        asked = {name for call in self.completion.message.tool_calls for name in (call.id, f"toolu_{call.id}")}
+        if asked & {call.tool_call_id for call in step.tool_calls or ()}:
+            return True
+        words = self.completion.message.content.strip()
+        return bool(words) and isinstance(step.message, str) and step.message.strip() == words
+
+
 class ExchangeSteps:
     """Collects steps while the agent works; the results of a step's calls come with a later request."""
 
     def __init__(self) -> None:
         """None yet."""
-        self._said: list[Completion] = []
+        self._said: list[_Said] = []
         self._results: dict[str, str] = {}
 
     def add(self, exchange: Exchanged, request: Request | None) -> None:
         """Take one exchange; `request` is what was asked, where it could be read."""
-        wanted = {call.id for said in self._said for call in said.message.tool_calls} - self._results.keys()
+        wanted = {call.id for said in self._said for call in said.completion.message.tool_calls} - self._results.keys()
         for message in request.messages if request is not None else ():
             if message.role == "tool" and message.tool_call_id in _names(wanted):
                 known = _names(wanted)[message.tool_call_id]
                 self._results.setdefault(known, head_and_tail(message.content, LONGEST_CHARACTERS))
         if exchange.completion is not None:
-            self._said.append(exchange.completion)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._said.append(_Said(exchange.completion, now, exchange.duration_s))
 
     def steps(self) -> tuple[Step, ...]:
         """One per answer of the model."""
         return tuple(self._step(said) for said in self._said)
 
-    def _step(self, said: Completion) -> Step:
+    def dated(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Steps of a log, which seldom has a clock, with the times of the answers that they are made of.
+
+        Both are in order; a step that is made of no answer has the time of the one before it.
+        """
+        found: list[Step] = []
+        place, latest = 0, None
+        for step in steps:
+            match = next((n for n in range(place, len(self._said)) if self._said[n].is_told_in(step)), None)
+            if match is not None:
+                place, latest = match + 1, self._said[match]
+                moment = latest.moment
+                found.append(step.model_copy(update={**moment, "extra": {**(step.extra or {}), **moment["extra"]}}))
+            else:
+                found.append(step if latest is None else step.model_copy(update={"timestamp": latest.at}))
+        return tuple(found)
+
+    def _step(self, answer: _Said) -> Step:
+        said = answer.completion
         calls = tuple(
             ToolCall(tool_call_id=call.id, function_name=call.name, arguments=arguments_of(call.arguments))
             for call in said.message.tool_calls
@@ -62,6 +105,7 @@ class ExchangeSteps:
                 cost_usd=said.cost_usd,
             ),
             llm_call_count=1,
+            **answer.moment,
         )
 
 

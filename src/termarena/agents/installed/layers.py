@@ -16,9 +16,10 @@ from termarena.core.errors import SandboxError
 from termarena.core.home import Home
 from termarena.core.records import write_record
 from termarena.sandbox import Limits, Mount, Network, SandboxSpec
+from termarena.sandbox.drivers import open_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from termarena.agents.installed.description import Description
     from termarena.sandbox import Driver, ExecResult, Sandbox
 
+    Making = Callable[[Path], Awaitable[None]]
     Starting = Callable[[], AbstractAsyncContextManager[Sandbox]]
 
 __all__ = ["Layer", "Layers"]
@@ -38,6 +40,14 @@ TRUST: Final = "/etc/ssl/certs/ca-certificates.crt"
 TRUSTING: Final = ("NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE")
 """Installers that come with certificates of their own trust the sandbox's system as well."""
 SHOWN_CHARACTERS: Final = 4000
+CARRIED: Final = "carried/node"
+NODE: Final = f"{PREFIX}/{CARRIED}"
+NODE_VERSION: Final = "24.21.0"
+WITH_NODE: Final = f"""
+case "$(uname -m)" in aarch64 | arm64) machine=arm64 ;; *) machine=x64 ;; esac
+npm install --prefix "$PREFIX/carried" --no-audit --no-fund --loglevel=error "node-linux-$machine@{NODE_VERSION}"
+ln -s "node_modules/node-linux-$machine/bin/node" "{NODE}"
+"""
 TREE: Final = "tree"
 RECORD: Final = "layer.json"
 
@@ -53,7 +63,16 @@ class Layer:
     @property
     def mount(self) -> Mount:
         """How a sandbox gets it."""
-        return Mount(source=self.folder / TREE, target=PREFIX)
+        return Mount(source=(self.folder / TREE).resolve(), target=PREFIX)
+
+    @property
+    def node(self) -> str:
+        """The Node.js that was brought along, or whichever the sandbox finds."""
+        return NODE if (self.folder / TREE / CARRIED).exists() else "node"
+
+    def mounted(self, spec: SandboxSpec) -> SandboxSpec:
+        """A sandbox that has it."""
+        return spec.model_copy(update={"mounts": (*spec.mounts, self.mount)})
 
 
 class Layers:
@@ -71,41 +90,78 @@ class Layers:
     async def on_host_root(self, description: Description, driver: Driver) -> Layer:
         """For every task that lies on this machine's own files. Raises `AgentNotInstalled`."""
         base = await driver.prepare(SandboxSpec(limits=INSTALLING, network=Network(mode="public")))
-        return await self._layer(description, f"{driver.name} {base.digest}", lambda: driver.start(base.spec))
+
+        async def make(tree: Path) -> None:
+            async with driver.start(base.spec) as box:
+                await self._install(box, description, tree)
+
+        return await self._layer(description, f"{driver.name} {base.digest}", make)
 
     async def on_ground(self, description: Description, ground: Ground) -> Layer:
-        """For the root file system of one task: an image has tools and libraries of its own."""
+        """For the root file system of one task: an image has tools and libraries of its own.
+
+        Where it lacks what the agent's script requires, an agent that is portable is installed on this machine's own
+        files instead. Raises `AgentNotInstalled`.
+        """
         if ground.start.is_host_root:
             return await self.on_host_root(description, ground.driver)
         spec = ground.start.spec.model_copy(update={"network": Network(mode="public"), "limits": INSTALLING})
-        base = f"{ground.driver.name} {ground.start.digest}"
-        return await self._layer(description, base, lambda: ground.start.start(spec=spec))
 
-    async def _layer(self, description: Description, base: str, starting: Starting) -> Layer:
+        async def make(tree: Path) -> None:
+            async with ground.start.start(spec=spec) as box:
+                lacking = await _lacking(box, description)
+                if lacking is None or description.portable == "no":
+                    await self._install(box, description, tree)
+                    return
+            brought = await self._brought(description, lacking)
+            await _try_in_image(description, lambda: ground.start.start(spec=brought.mounted(spec)))
+            await asyncio.to_thread(tree.symlink_to, brought.folder / TREE)
+
+        return await self._layer(description, f"{ground.driver.name} {ground.start.digest}", make)
+
+    async def _brought(self, description: Description, lacking: str) -> Layer:
+        """One that needs nothing of the image but its C library. Raises `AgentNotInstalled`."""
+        carrying = description
+        if description.portable == "with-node":
+            carrying = description.model_copy(update={"install": description.install + WITH_NODE})
+        driver = open_driver("namespace", home=self._home.path, run_id="agents")
+        try:
+            return await self.on_host_root(carrying, driver)
+        except SandboxError as error:
+            raise _lacks(description, lacking) from error
+        finally:
+            await driver.aclose()
+
+    async def _layer(self, description: Description, base: str, make: Making) -> Layer:
         key = hashlib.sha256(f"{description.digest}\n{base}".encode()).hexdigest()[:32]
         if key not in self._jobs:
-            self._jobs[key] = asyncio.create_task(self._made(description, key, starting))
+            self._jobs[key] = asyncio.create_task(self._made(description, key, make))
         return await asyncio.shield(self._jobs[key])
 
-    async def _made(self, description: Description, key: str, starting: Starting) -> Layer:
+    async def _made(self, description: Description, key: str, make: Making) -> Layer:
         folder = self._home.folder("agents") / f"{description.name}-{key}"
         if (folder / RECORD).is_file():
-            return Layer(folder, was_cached=True, install_s=0.0)
+            if (folder / TREE).is_dir():
+                return Layer(folder, was_cached=True, install_s=0.0)
+            shutil.rmtree(folder)  # it stood on another layer, which is gone
         began = time.monotonic()
         unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         try:
-            async with starting() as box:
-                await _install(box, description, self._passed())
-                await box.get_tree(PREFIX, unfinished / TREE)
+            await make(unfinished / TREE)
+            took = time.monotonic() - began
+            facts = {"agent": description.name, "version": description.version, "base": key}
+            await asyncio.to_thread(_settle, unfinished, folder, {**facts, "install_s": round(took, 3)})
         except SandboxError as error:
-            shutil.rmtree(unfinished, ignore_errors=True)
             raise AgentNotInstalled(description.name, f"the sandbox failed: {error}") from error
-        took = time.monotonic() - began
-        facts = {"agent": description.name, "version": description.version, "base": key, "install_s": round(took, 3)}
-        await asyncio.to_thread(_settle, unfinished, folder, facts)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
         return Layer(folder, was_cached=False, install_s=took)
+
+    async def _install(self, box: Sandbox, description: Description, tree: Path) -> None:
+        await _install(box, description, self._passed())
+        await box.get_tree(PREFIX, tree)
 
     def _passed(self) -> dict[str, str]:
         return {name: self._environ[name] for name in PASSED if name in self._environ}
@@ -119,14 +175,9 @@ class Layers:
 
 async def _install(box: Sandbox, description: Description, passed: Mapping[str, str]) -> None:
     """Raises `AgentNotInstalled` with what is missing, or with the end of what the script said."""
-    for command in description.requires:
-        found = await box.exec(["/bin/sh", "-c", 'command -v "$1" >/dev/null', "sh", command])
-        if found.exit_status != 0:
-            raise AgentNotInstalled(
-                description.name,
-                f"the sandbox has no {command}",
-                hint=f"add {command} to the task's image, or write a description that brings its own",
-            )
+    lacking = await _lacking(box, description)
+    if lacking is not None:
+        raise _lacks(description, lacking)
     await box.exec(["mkdir", "-p", PREFIX])
     has_trust = (await box.exec(["test", "-r", TRUST])).exit_status == 0
     trusting = dict.fromkeys(TRUSTING, TRUST) if has_trust else {}
@@ -139,6 +190,32 @@ async def _install(box: Sandbox, description: Description, passed: Mapping[str, 
     await box.exec(["chmod", "-R", "a+rX", PREFIX])
 
 
+async def _lacking(box: Sandbox, description: Description) -> str | None:
+    """The first command that the agent requires and the sandbox has not."""
+    for command in description.requires:
+        found = await box.exec(["/bin/sh", "-c", 'command -v "$1" >/dev/null', "sh", command])
+        if found.exit_status != 0:
+            return command
+    return None
+
+
+def _lacks(description: Description, command: str) -> AgentNotInstalled:
+    hint = f"add {command} to the task's image, or write a description that brings its own"
+    return AgentNotInstalled(description.name, f"the sandbox has no {command}", hint=hint)
+
+
+async def _try_in_image(description: Description, starting: Starting) -> None:
+    """Raises `AgentNotInstalled` where an agent that was installed elsewhere cannot run in the image."""
+    tried = f"test -e /lib64/ld-linux-x86-64.so.2 || test -e /lib/ld-linux-aarch64.so.1; {NODE} --version"
+    async with starting() as box:
+        script = tried if description.portable == "with-node" else tried.partition(";")[0]
+        done = await box.exec(["/bin/sh", "-e", "-c", script])
+    if done.exit_status != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        problem = f"the image has no {description.requires[0]}, and lacks the C libraries for one that is brought along"
+        raise AgentNotInstalled(description.name, problem, log_tail=said)
+
+
 def _failed(description: Description, done: ExecResult) -> AgentNotInstalled:
     said = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace").strip()[-SHOWN_CHARACTERS:]
     limit = f"did not end within {description.install_timeout_s:g} s"
@@ -149,11 +226,11 @@ def _failed(description: Description, done: ExecResult) -> AgentNotInstalled:
 def _settle(unfinished: Path, folder: Path, facts: dict[str, object]) -> None:
     """Make it the cached one, unless another process was faster. Raises `UsageError` where nothing can be written."""
     unfinished.chmod(0o755)
-    (unfinished / TREE).chmod(0o755)
+    if not (unfinished / TREE).is_symlink():
+        (unfinished / TREE).chmod(0o755)
     write_record(unfinished / RECORD, "agent-layer", facts)
     try:
         unfinished.rename(folder)
     except OSError:
-        shutil.rmtree(unfinished, ignore_errors=True)
         if not (folder / RECORD).is_file():
             raise

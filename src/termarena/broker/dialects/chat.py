@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from termarena.broker.contract import Refusal, Screened
-from termarena.broker.dialects.parts import as_text, merged, new_id, objects, shown_input, shown_output
+from termarena.broker.dialects.parts import as_text, lowered, merged, new_id, objects, shown_input, shown_output
 from termarena.broker.screening import refuse_addresses, refuse_fields, without_kinds
 from termarena.broker.sse import event, last_event
 from termarena.models.contract import Message, Request, Sampling, ToolCall, ToolSpec
@@ -81,6 +81,10 @@ class ChatDialect:
                 clean.pop("tool_choice", None)
         return Screened(clean, tuple(stripped))
 
+    def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
+        """By whichever name the limit has."""
+        return lowered(body, ("max_completion_tokens", "max_tokens"), most_tokens)
+
     def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:
         """With the model, and with usage at the end of a stream."""
         told = {**body, "model": model}
@@ -106,12 +110,12 @@ class ChatDialect:
         }
 
     def events(self, answer: Completion, asked: Asked) -> Iterator[bytes]:
-        """The message in one chunk, its end in another."""
+        """What is said in one chunk, what is called in another, as providers do it, and the end in a third."""
         head = _head(answer, asked, "chat.completion.chunk")
         delta = self.document(answer, asked)["choices"][0]["message"]
-        for place, call in enumerate(delta.get("tool_calls", ())):
-            call["index"] = place
-        yield event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        calls = [{**call, "index": place} for place, call in enumerate(delta.pop("tool_calls", ()))]
+        for part in (delta, {"tool_calls": calls}) if calls else (delta,):
+            yield event({**head, "choices": [{"index": 0, "delta": part, "finish_reason": None}]})
         finish = _FINISH.get(answer.finish, "stop")
         yield event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
         if (asked.body.get("stream_options") or {}).get("include_usage"):

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.broker.contract import Refusal, Screened
-from termarena.broker.dialects.parts import as_text, new_id, objects, shown_input, shown_output
+from termarena.broker.dialects.parts import as_text, lowered, new_id, objects, shown_input, shown_output
 from termarena.broker.screening import refuse_addresses, refuse_fields
 from termarena.broker.sse import event
 from termarena.models.contract import Message, Request, Sampling, ToolCall, ToolSpec
@@ -82,6 +82,12 @@ class GeminiDialect:
             clean.pop("toolConfig", None)
             clean.pop("tool_config", None)
         return Screened(clean, tuple(stripped))
+
+    def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
+        """In its settings."""
+        settings = body.get("generationConfig")
+        known = settings if isinstance(settings, dict) else {}
+        return {**body, "generationConfig": lowered(known, ("maxOutputTokens",), most_tokens)}
 
     def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:  # noqa: ARG002 - it stands in the path
         """As it is."""

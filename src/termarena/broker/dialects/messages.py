@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.broker.contract import Refusal, Screened
-from termarena.broker.dialects.parts import as_text, new_id, objects, shown_input, shown_output
+from termarena.broker.dialects.parts import as_text, lowered, new_id, objects, shown_input, shown_output
 from termarena.broker.screening import refuse_addresses, refuse_fields, without_kinds
 from termarena.broker.sse import event
 from termarena.models.anthropic import AnthropicWire
@@ -68,6 +68,10 @@ class MessagesDialect:
             if not kept or _chooses_missing(clean, kept):
                 clean.pop("tool_choice", None)
         return Screened(clean, tuple(stripped))
+
+    def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
+        """By whichever name the limit has."""
+        return lowered(body, ("max_tokens",), most_tokens)
 
     def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:
         """With the model; usage is told anyway."""

@@ -19,6 +19,14 @@ __all__ = ["as_text", "merged", "new_id", "objects", "shown_input", "shown_outpu
 _CHARACTERS_PER_TOKEN = 4
 
 
+def lowered(body: Mapping[str, Any], names: tuple[str, ...], most: int) -> dict[str, Any]:
+    """The body with no larger number at any of the names that it uses; at the first name where it uses none."""
+    used = [name for name in names if body.get(name) is not None] or [names[0]]
+    wanted = {name: body.get(name) for name in used}
+    fits = {name: value for name, value in wanted.items() if isinstance(value, int) and 0 < value <= most}
+    return {**body, **{name: fits.get(name, most) for name in used}}
+
+
 def objects(value: object, what: str) -> list[dict[str, Any]]:
     """A list of objects. Raises `Refusal` for anything else; nothing at all is an empty list."""
     if value is None:

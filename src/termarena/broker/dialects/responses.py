@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.broker.contract import Refusal, Screened
-from termarena.broker.dialects.parts import as_text, merged, new_id, objects, shown_input, shown_output
+from termarena.broker.dialects.parts import as_text, lowered, merged, new_id, objects, shown_input, shown_output
 from termarena.broker.screening import refuse_addresses, refuse_fields, without_kinds
 from termarena.broker.sse import event
 from termarena.models.contract import Completion, Message, Request, Sampling, TokenUsage, ToolCall, ToolSpec
@@ -65,6 +65,10 @@ class ResponsesDialect:
             if not kept or isinstance(body.get("tool_choice"), dict):
                 clean.pop("tool_choice", None)
         return Screened(clean, tuple(stripped))
+
+    def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
+        """By whichever name the limit has."""
+        return lowered(body, ("max_output_tokens",), most_tokens)
 
     def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:
         """With the model; usage is told anyway."""

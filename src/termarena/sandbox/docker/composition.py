@@ -68,6 +68,12 @@ def _main(body: dict[str, Any], spec: SandboxSpec, *, image: str | None) -> dict
     }
     if limits.cpus is not None:
         body["cpus"] = limits.cpus
+    if spec.mounts:
+        lent = [
+            {"type": "bind", "source": str(mount.source), "target": mount.target, "read_only": True}
+            for mount in spec.mounts
+        ]
+        body["volumes"] = [*(body.get("volumes") or ()), *lent]
     return body
 
 

@@ -162,9 +162,6 @@ class DockerDriver:
             raise CapabilityMissing(feature.value, driver=self.name, why=declared.missing[feature])
         self._found.check_network(spec.network.mode)
         self._found.check_reach(spec)
-        if spec.mounts and spec.root.kind == "compose":
-            why = "the services of a compose file are as the file says"
-            raise CapabilityMissing("a folder of this machine", driver=self.name, why=why)
         if spec.root.kind != "host":
             return spec.root
         if self._default_root is None:

@@ -19,6 +19,7 @@ _PARSERS: Final[dict[str, str]] = {
     "codex": f"{_ROOM}.codex",
     "opencode": f"{_ROOM}.opencode",
     "gemini-cli": f"{_ROOM}.gemini_cli",
+    "goose": f"{_ROOM}.goose",
     "mini-swe-agent": f"{_ROOM}.mini_swe_agent",
 }
 
