@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
 from termarena.forge.environment import commands_of, commands_within, inputs_shown
+from termarena.forge.linking import linked_to
 from termarena.forge.places import places_of
 from termarena.forge.repositories import clone_of
 from termarena.forge.script import inputs_script, solution_script
 from termarena.forge.steps import Role, resolve, steps_of
+from termarena.forge.strangers import strangers_in, without_strangers
 from termarena.forge.transcript import public_name
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class Draft:
     """Files that were there before the session, as far as it shows them."""
     repositories: tuple[Repository, ...] = ()
     """What the session cloned, once it is fetched."""
+    linked: Clone | None = None
+    """The repository that the recording lies in, if the session may have worked in it."""
     facts: Facts | None = None
     cols: int = 80
     rows: int = 24
@@ -88,7 +92,7 @@ class Draft:
     @property
     def requires(self) -> tuple[str, ...]:
         """The programs that solution, inputs and tests take."""
-        return commands_of(self.steps)
+        return tuple(sorted({*commands_of(self.steps), *(("git",) if self.repositories else ())}))
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -104,7 +108,14 @@ def synthesize(transcript: Transcript) -> Draft:
     if len(transcript.commands) > MOST_COMMANDS:
         raise RecordingRefused("synthesize", f"it has {len(transcript.commands)} commands; at most {MOST_COMMANDS}")
     places = places_of(transcript)
-    steps = resolve(steps_of(transcript.commands, places), places.workdir)
+    first = without_strangers(steps_of(transcript.commands, places))
+    try:
+        steps = resolve(first, places.workdir)
+    except RecordingRefused as error:
+        if strangers := strangers_in(first):
+            done_by = f"its work is done by {', '.join(strangers[:3])}, which Debian does not have"
+            raise RecordingRefused("synthesize", done_by) from error
+        raise
     return Draft(
         id=_task_id(transcript),
         title=" ".join(transcript.title.split()),
@@ -113,6 +124,7 @@ def synthesize(transcript: Transcript) -> Draft:
         places=places,
         steps=steps,
         inputs=inputs_shown(steps),
+        linked=linked_to(transcript.repository, steps, places.workdir),
         facts=transcript.facts,
         cols=min(max(transcript.cols, 20), 500),
         rows=min(max(transcript.rows, 5), 200),

@@ -16,7 +16,7 @@ from termarena.forge.reading.prompts import is_interpreter
 from termarena.forge.reading.resolving import resolve, with_prompts, without_completions
 from termarena.forge.reading.tape import tape_of
 from termarena.forge.reading.watching import LineWatcher
-from termarena.forge.transcript import Tier, Transcript
+from termarena.forge.transcript import REPOSITORY, Tier, Transcript
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,9 @@ def _from(origin: Origin, transcript: Transcript) -> Transcript:
     if facts.recorded_at is None and origin.submitted_at:
         facts = facts.model_copy(update={"recorded_at": origin.submitted_at})
     named = {"source": origin.address, "title": transcript.title or origin.title, "licence": origin.licence}
-    return transcript.model_copy(update={**named, "facts": facts})
+    linked = REPOSITORY.search(f"{origin.title}\n{origin.description}")
+    repository = origin.repository or (linked[0].removesuffix(".git") if linked else None)
+    return transcript.model_copy(update={**named, "repository": repository, "facts": facts})
 
 
 def read_bytes(raw: bytes, *, source: str) -> Transcript:

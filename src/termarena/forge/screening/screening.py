@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from termarena.forge.messages import with_message
 from termarena.forge.screening.danger import dangers
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Redaction, Screening
 from termarena.forge.screening.hosting import needs_of_call, needs_of_machine
@@ -172,6 +173,8 @@ def _surface(case: _Case) -> Iterator[Finding]:
         if program in _MULTIPLEXERS:
             reason = f"{program} held the screen: lines typed inside of it are not read"
             yield _finding(Gate.SURFACE, "multiplexer", effect, reason, shown)
+        elif with_message(command.text, command.output) is not None:
+            yield _finding(Gate.SURFACE, "message", "note", "git showed an editor, and says what was written", shown)
         elif calls and is_pager(calls[-1]):
             yield _finding(Gate.SURFACE, "pager", "note", f"{program} took the screen to show something", shown)
         else:
