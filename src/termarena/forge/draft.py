@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
+from termarena.forge.dating import archive_of, versions_on
 from termarena.forge.environment import commands_of, commands_within, inputs_shown
+from termarena.forge.installs import installed_by
 from termarena.forge.linking import linked_to
 from termarena.forge.places import places_of
 from termarena.forge.repositories import clone_of
@@ -18,18 +20,24 @@ from termarena.forge.strangers import strangers_in, without_strangers
 from termarena.forge.transcript import public_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from termarena.forge.dating import PackageRules
+    from termarena.forge.installs import Installed
     from termarena.forge.places import Places
     from termarena.forge.repositories import Clone, Repository
     from termarena.forge.showing import InputFile
     from termarena.forge.steps import Step
     from termarena.forge.transcript import Facts, Transcript
 
-__all__ = ["Draft", "synthesize"]
+__all__ = ["Draft", "on_its_day", "synthesize"]
 
 BASE_IMAGE: Final = "debian:bookworm-slim"
 """Of the release that the index of commands and packages is made from."""
 LONGEST_SLUG: Final = 48
 MOST_COMMANDS: Final = 200
+_BARE: Final = re.compile(r"[\w.-]+(?:\[[\w,-]+\])?")
+"""The name of a Python package, without a version."""
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.]{5,20}(?: ?UTC|Z|[+-][\d:]{4,5})?)?", re.ASCII)
 
@@ -50,6 +58,10 @@ class Draft:
     """Files that were there before the session, as far as it shows them."""
     repositories: tuple[Repository, ...] = ()
     """What the session cloned, once it is fetched."""
+    dated: Mapping[str, str] = field(default_factory=dict)
+    """Versions of Python packages on the recording's day, where an index told them."""
+    archive: str | None = None
+    """Where Debian's packages of that day are."""
     linked: Clone | None = None
     """The repository that the recording lies in, if the session may have worked in it."""
     facts: Facts | None = None
@@ -88,6 +100,11 @@ class Draft:
         """The day of the recording, in ISO 8601; None where what is said about it is no day."""
         said = self.facts.recorded_at if self.facts else None
         return said if said is not None and _DAY.fullmatch(said) else None
+
+    @property
+    def installed(self) -> Installed:
+        """What the session installed itself."""
+        return installed_by(self.steps, self.recorded_at, self.dated)
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -130,6 +147,14 @@ def synthesize(transcript: Transcript) -> Draft:
         rows=min(max(transcript.rows, 5), 200),
         licence=transcript.licence,
     )
+
+
+def on_its_day(draft: Draft, rules: PackageRules) -> Draft:
+    """The draft with packages of its recording's day, as far as the settings say who knows them."""
+    day = draft.recorded_at
+    asked = [name for one in draft.repositories for name in one.needs.python if _BARE.fullmatch(name)]
+    dated = versions_on(rules, dict.fromkeys([*draft.installed.undated, *asked]), day)
+    return replace(draft, dated=dated, archive=archive_of(rules, day))
 
 
 def _task_id(transcript: Transcript) -> str:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
+from termarena.forge.dating import PackageRules
 from termarena.forge.describing import descriptions
-from termarena.forge.draft import BASE_IMAGE, synthesize
+from termarena.forge.draft import BASE_IMAGE, on_its_day, synthesize
 from termarena.forge.facts import gather
-from termarena.forge.installs import installed_by
 from termarena.forge.linking import works_in
 from termarena.forge.model_rules import ModelRules
 from termarena.forge.replay import amended, replay
@@ -67,6 +67,8 @@ class MakingConfig(BaseModel):
     """Whether a session that takes programs which this machine does not have is made on the image of its Dockerfile.
     Building it uses a network: for the packages that the session installed, and while its first files are made."""
     repositories: RepositoryRules = RepositoryRules()
+    packages: PackageRules = PackageRules()
+    """Where packages of the recording's day are to be had."""
     screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
     """What may be made at all. Sessions that only print are wanted here: their results go to files."""
     model: ModelRules | None = None
@@ -129,6 +131,7 @@ class Making:
         """Stage 5: the start state, and the session again on it; what the replay shows mends the draft, a few times."""
         draft = await asyncio.to_thread(self.synthesize)
         draft = await asyncio.to_thread(self._fetch, draft)
+        draft = await asyncio.to_thread(on_its_day, draft, self.config.packages)
         for attempt in range(REPAIRS):
             draft, state = await self._start(draft, self.workspace / f"draft-{attempt}")
             again = await replay(state, draft)
@@ -330,9 +333,10 @@ def evidence(making: Making) -> dict[str, Any]:
 def _surroundings(draft: Draft) -> dict[str, Any]:
     """What the image is made of, as far as that is not in its Dockerfile."""
     fetched = [{"url": one.clone.url, "commit": one.commit} for one in draft.repositories]
-    undated = installed_by(draft.steps, draft.recorded_at).undated
+    undated = draft.installed.undated
     told = {"recorded_at": draft.recorded_at, "repositories": fetched, "undated": list(undated)}
-    return told | {"left_out": list(strangers_in(draft.steps))}
+    debian = draft.archive or f"as {draft.base_image} has it"
+    return told | {"debian": debian, "dated": dict(draft.dated), "left_out": list(strangers_in(draft.steps))}
 
 
 def _told(step: Step, again: Replayed | None) -> dict[str, Any]:
