@@ -116,9 +116,9 @@ def _with_demonstrations(drafts: list[Draft], tape: Tape) -> list[Draft]:
     """The drafts; a script that types commands for its viewers, with a prompt of its own, is those commands."""
     kept: list[Draft] = []
     for draft in drafts:
-        shown = mine(draft.output, Tier.PROMPT) if "\n" in draft.output else []
+        shown = mine(draft.output, Tier.PROMPT) if _is_slow(draft, tape) else []
         is_shell = not any(is_interpreter(one.prompt or "") for one in shown)
-        is_typed = len(shown) >= LEAST_SHOWN and is_shell and _is_slow(draft, tape)
+        is_typed = len(shown) >= LEAST_SHOWN and is_shell
         for one in shown if is_typed else ():
             one.began_s = one.ended_s = draft.began_s
         kept += shown if is_typed else [draft]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -98,11 +97,13 @@ class Tape:
 
     def slow_lines(self, start: int, end: int) -> int:
         """How many lines there came piece by piece, as they do where somebody types."""
-        lines = Counter(
-            self.content.count(b"\n", start, at)
-            for at in self.starts[bisect_right(self.starts, start) : bisect_right(self.starts, end)]
-        )
-        return sum(pieces >= LEAST_PIECES for pieces in lines.values())
+        slow, pieces, before = 0, 0, start
+        for at in (*self.starts[bisect_right(self.starts, start) : bisect_right(self.starts, end)], end):
+            if self.content.find(b"\n", before, at) >= 0:
+                slow += pieces >= LEAST_PIECES
+                pieces = 0
+            pieces, before = pieces + 1, at
+        return slow
 
     def quiets(self, longer_s: float) -> Iterator[Sign]:
         """The points before which nothing was written for longer than this."""
