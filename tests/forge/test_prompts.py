@@ -25,6 +25,7 @@ _STYLES = {
     "virtual environment": ("(venv) ann@box:~/work$ ", "(venv) ann@box:~/work/src (main)$ "),
     "msys": ("\nann@box MINGW64 ~/work\n$ ", "\nann@box MINGW64 ~/work/src (main)\n$ "),
     "ys": ("\n# ann @ box in ~/work [10:00:01] \n$ ", "\n# ann @ box in ~/work/src on git:main [10:00:02] \n$ "),
+    "codespaces": ("@ann ➜ /workspaces/work $ ", "@ann ➜ /workspaces/work/src (main) $ "),
     "macOS": ("ann@box work % ", "ann@box src % "),
     "fish": ("ann@box ~/work> ", "ann@box ~/w/src (main)> "),
 }
@@ -70,6 +71,14 @@ def test_a_page_with_commands_in_it_is_not_what_was_typed() -> None:
     raw = _cast((0, f"{ON}me@box:~$ "), (1, "cat README"), (0.1, f"\r\n{OFF}\r"), (0.1, page), (0.1, f"{ON}me@box:~$ "))
     found = read_bytes(raw, source="a.cast")
     assert [command.text for command in found.commands] == ["cat README"]
+
+
+def test_a_prompt_that_is_slow_to_come() -> None:
+    pieces = [(0.1, ON), (0.2, "me@box ~> \x1b[K"), (1, "ls"), (0.2, f"\r\n{OFF}"), (0.1, "a\r\n")]
+    raw = _cast((0, "Welcome to fish\r\n"), *pieces, *pieces, (0.1, ON), (0.2, "me@box ~> "))
+    assert [(command.text, command.output) for command in read_bytes(raw, source="a.cast").commands] == [
+        ("ls", "a")
+    ] * 2
 
 
 def test_a_screen_that_is_cleared_while_a_line_is_typed() -> None:

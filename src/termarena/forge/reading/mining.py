@@ -28,6 +28,8 @@ _PROMPT: Final = re.compile(rf"(.{{0,{LONGEST_PROMPT}}}?)([{PROMPT_ENDS}]+)(?: |
 # Fonts made for prompts have separators of their own; the last of them on a line ends the prompt.
 _GLYPHS: Final = "\ue000-\uf8ff"
 _GLYPHED: Final = re.compile(rf"(.{{0,{LONGEST_PROMPT}}}[{_GLYPHS}])(?: |$)")
+# A sign within the prompt, and the one at its end.
+_LATER: Final = re.compile(rf"(.{{0,{LONGEST_PROMPT}}}[\s\])~\w/][$#%])(?: |$)")
 _GLYPH: Final = re.compile(f"[{_GLYPHS}]")
 # Themes that begin with their sign: a folder follows, and at times the state of a repository.
 _THEME: Final = re.compile(r"[➜λ] {1,2}[^\s\ue000-\uf8ff]+(?: git:\([^)\n]*\))?(?: [✗✔→])?(?: |$)")
@@ -85,7 +87,7 @@ def _with_continuations(draft: Draft, lines: list[str]) -> list[str]:
 def _candidates(lines: Sequence[str]) -> list[_Line]:
     """The lines that may begin with a prompt. Where it ends in more than one way, what follows tells."""
     found = _split_by(_PROMPT, lines)
-    for other in (_THEME, _GLYPHED):
+    for other in (_THEME, _GLYPHED, _LATER):
         others = _split_by(other, lines)
         before = {number: found[number] for number in others if number in found}
         if _share(others.values()) > _share(before.values()):
@@ -105,6 +107,8 @@ def _share(lines: Iterable[_Line]) -> float:
 
 
 def _is_program(said: Sequence[str]) -> bool:
+    if {"$", "#", "%"} & set(said[1:3]):  # a place, and the sign behind it
+        return False
     name = said[0].lstrip("({!")
     is_called = name.startswith(("./", "/", "~/", "../")) or "=" in name
     return is_called or name in _SHELL_WORDS or name in package_index()

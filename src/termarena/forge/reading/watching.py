@@ -127,7 +127,8 @@ class LineWatcher:
             self._is_cleared = True
             self._drop("gap")
         elif kind is SignKind.QUIET and "edit" in self._pins and "gap" not in self._pins:
-            self._put("gap")
+            if self._page.here().column:  # else the prompt is still being made, as by fish with a slow one
+                self._put("gap")
         elif kind is SignKind.ENTER and "line" in self._pins:
             self._begin_edited()
 
