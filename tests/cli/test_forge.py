@@ -93,7 +93,7 @@ def test_screen_tells_kept_and_refused_and_writes_the_kept(tmp_path: Path, capsy
     told = capsys.readouterr()
     refused, kept = told.out.splitlines()
     assert refused.startswith("refused")
-    assert "it has 1 commands; 3 are the least" in refused
+    assert "it has 1 command; 3 are the least" in refused
     assert kept.startswith("kept    10/12")
     assert "1 of 2 recordings kept; refused by length 1" in told.err
     (written,) = out.iterdir()

@@ -212,7 +212,8 @@ def _length(case: _Case) -> Iterator[Finding]:
     ]
     changes = sum(changes_state(call) for script in case.scripts for call in script.calls)
     if len(working) < case.rules.least_commands:
-        reason = f"it has {len(working)} commands; {case.rules.least_commands} are the least"
+        told = "1 command" if len(working) == 1 else f"{len(working)} commands"
+        reason = f"it has {told}; {case.rules.least_commands} are the least"
         yield _finding(Gate.LENGTH, "too-short", "drop", reason)
     elif changes < case.rules.least_state_changes:
         yield _finding(
