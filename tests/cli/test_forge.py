@@ -93,11 +93,23 @@ def test_screen_tells_kept_and_refused_and_writes_the_kept(tmp_path: Path, capsy
     told = capsys.readouterr()
     refused, kept = told.out.splitlines()
     assert refused.startswith("refused")
-    assert "it has 1 commands; 3 are the least" in refused
+    assert "it has 1 command; 3 are the least" in refused
     assert kept.startswith("kept    10/12")
     assert "1 of 2 recordings kept; refused by length 1" in told.err
     (written,) = out.iterdir()
     assert read_record_as(Transcript, written, "transcript").commands[2].text == "ln -s releases/1.0 current"
+
+
+def test_screen_remembers_what_it_kept_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = tmp_path / "first.cast", tmp_path / "second.cast"
+    first.write_text((FOLDER / "links.cast").read_text())
+    header, _, body = first.read_text().partition("\n")
+    second.write_text(header.replace('"title"', '"named"') + "\n" + body)
+    out = ["--jobs", "1", "--out", str(tmp_path / "kept")]
+    for path, told in ((first, "1 of 1 recordings kept"), (second, "refused by duplicates 1"), (first, "1 of 1 ")):
+        assert main(["forge", "screen", str(path), *out]) == 0
+        assert told in capsys.readouterr().err
+    assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
 def test_screen_explains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,10 @@ import os
 import socket
 import subprocess
 import threading
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,6 +18,8 @@ from support.sessions import command, session
 from termarena.core.errors import RecordingRefused
 from termarena.forge import repositories
 from termarena.forge.bench import Bench
+from termarena.forge.draft import synthesize
+from termarena.forge.linking import linked_to, works_in
 from termarena.forge.making import Making, MakingConfig
 from termarena.forge.manifests import Needs, needs_of
 from termarena.forge.repositories import Clone, RepositoryRules, clone_of, fetch_repository
@@ -87,42 +91,74 @@ def test_a_repository_comes_as_it_was_on_the_day(http_root: str, tmp_path: Path)
     assert again.licence == "LICENSE"
 
 
-def test_git_asks_the_address_that_was_looked_at_and_no_other(
-    http_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server out there redirects to a service of this machine, or its name has another address at a second look."""
-    monkeypatch.setenv("no_proxy", "*")
-    port = http_root.rstrip("/").rpartition(":")[2]
-    monkeypatch.setattr(repositories, "looked_up", lambda *_: f"git.invalid:{port}:127.0.0.1")
-    rules = RepositoryRules(fetch=True)
-    here = Clone(f"http://git.invalid:{port}/ada/tool.git", "/app/tool")
-    assert fetch_repository(here, MARCH, rules, tmp_path / "cache").branch == "trunk"
-    asked: list[str] = []
+@contextmanager
+def _redirecting(to: str) -> Iterator[int]:
+    """A server that sends every question on; its port."""
 
     class Redirecting(_Quiet):
         def do_GET(self) -> None:
-            asked.append(self.path)
             self.send_response(302)
-            self.send_header("Location", f"{http_root.rstrip('/')}{self.path}")
+            self.send_header("Location", to.rstrip("/") + self.path)
             self.end_headers()
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    monkeypatch.setattr(repositories, "looked_up", lambda *_: f"git.invalid:{server.server_port}:127.0.0.1")
     try:
-        with pytest.raises(RecordingRefused, match="git ls-remote failed"):
-            fetch_repository(
-                Clone(f"http://git.invalid:{server.server_port}/ada/tool.git", "/app/tool"),
-                MARCH,
-                rules,
-                tmp_path / "other",
-            )
+        yield server.server_port
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
-    assert len(asked) == 1
+
+
+@pytest.fixture
+def invalid_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that end with .invalid lead to this machine, as those of public servers lead to theirs."""
+    monkeypatch.setenv("no_proxy", "*")
+    really = repositories.looked_up
+
+    def looked_up(url: str, rules: RepositoryRules) -> str | None:
+        parts = urlsplit(url)
+        is_ours = str(parts.hostname).endswith(".invalid")
+        return f"{parts.hostname}:{parts.port}:127.0.0.1" if is_ours else really(url, rules)
+
+    monkeypatch.setattr(repositories, "looked_up", looked_up)
+
+
+@pytest.mark.usefixtures("invalid_names")
+def test_a_repository_that_has_moved_is_fetched_from_where_it_is(http_root: str, tmp_path: Path) -> None:
+    rules = RepositoryRules(fetch=True)
+    port = http_root.rstrip("/").rpartition(":")[2]
+    with _redirecting(f"http://new.invalid:{port}") as old:
+        clone = Clone(f"http://old.invalid:{old}/ada/tool.git", "/app/tool")
+        found = fetch_repository(clone, MARCH, rules, tmp_path / "cache")
+    assert (found.branch, found.clone.url) == ("trunk", clone.url)
+    assert "README.md" in found.names
+
+
+@pytest.mark.usefixtures("invalid_names")
+def test_a_name_that_has_another_address_at_a_second_look_is_not_asked_there(http_root: str, tmp_path: Path) -> None:
+    """git would look the name up again: it is told the one address."""
+    port = http_root.rstrip("/").rpartition(":")[2]
+    clone = Clone(f"http://git.invalid:{port}/ada/tool.git", "/app/tool")
+    assert fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache").branch == "trunk"
+
+
+@pytest.mark.usefixtures("invalid_names")
+@pytest.mark.parametrize(
+    ("to", "why"),
+    [
+        ("http://127.0.0.1:9", "not at a public address"),
+        ("http://169.254.169.254/latest", "not at a public address"),
+        ("file:///etc", "where no repository is"),
+    ],
+)
+def test_a_server_that_leads_to_where_nobody_may_go_is_not_followed(to: str, why: str, tmp_path: Path) -> None:
+    with _redirecting(to) as port:
+        clone = Clone(f"http://git.invalid:{port}/ada/tool.git", "/app/tool")
+        with pytest.raises(RecordingRefused, match=why):
+            fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache")
 
 
 def test_a_server_that_never_answers_leaves_no_process_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,3 +273,33 @@ async def test_a_session_begins_on_its_repository(served: Path, tmp_path: Path) 
     assert "git" not in draft.solution
     recipe = (folder / "environment" / "Dockerfile").read_text()
     assert "pip3 install --no-cache-dir --break-system-packages requests==2.25.1" in recipe
+
+
+def test_a_session_that_never_touches_the_repository_does_not_begin_on_it() -> None:
+    steps = synthesize(session("Elsewhere", "mkdir out", "cp notes.txt out/")).steps
+    assert not works_in(steps, {"README.md", "src/main.c"}, "/app")
+    for text in ("cat README.md > x", "ls src > x", "git log > x", "./src/main.c > x"):
+        assert works_in(synthesize(session("There", text)).steps, {"README.md", "src/main.c"}, "/app"), text
+    assert linked_to(URL, steps, "/app") == Clone(URL, "/app")
+    assert linked_to(URL, synthesize(session("Own", "git init", "touch a")).steps, "/app") is None
+    assert linked_to("ssh://git.example.org/x", steps, "/app") is None
+
+
+@pytest.mark.needs("user-namespaces")
+async def test_a_recording_in_a_repository_is_done_again_in_there(served: Path, tmp_path: Path) -> None:
+    """As of a checkout that was retrieved: the session shows neither a clone nor the file that it works on."""
+    rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"})
+    told = session("Words", "wc -w < README.md > words.txt", facts=Facts(recorded_at=MARCH))
+    driver = open_driver("namespace", home=tmp_path / "home")
+    try:
+        async with Bench(driver) as bench:
+            linked = told.model_copy(update={"repository": URL})
+            config = MakingConfig(screen=SHORT, repositories=rules)
+            facts = await Making(linked, bench, tmp_path / "with", config).test()
+            with pytest.raises(RecordingRefused, match=r"ends with status 1 here: .*README\.md: No such file"):
+                await Making(told, bench, tmp_path / "without", config).test()
+    finally:
+        await driver.aclose()
+    assert [(fact.probe, fact.path, fact.value) for fact in facts if fact.probe == "text"] == [
+        ("text", "/app/words.txt", "1\n")
+    ]

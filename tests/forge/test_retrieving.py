@@ -247,6 +247,19 @@ def test_refreshing_finds_what_was_withdrawn_and_takes_it_from_the_shelf(server:
     assert "105" not in set(shelf_of(done, tmp_path).names())
 
 
+def test_a_server_that_asks_for_a_login_withdraws_nothing(server: Asciinema, tmp_path: Path) -> None:
+    retrieve(server, tmp_path)
+    server.statuses = {"101": 401, "102": 403, "103": 410, "104": 451}
+    done = retrieve(server, tmp_path, ServerPlan(server.url, "refresh", feeds=("recent",)))
+    assert (done.refused, done.gone, done.fetched) == (3, 1, 4)
+    assert done.withdrawn == [f"{server.url}/a/103", f"{server.url}/a/104"]
+    assert done.problems == [
+        f"{server.url}/a/101: it answered 401; what was retrieved earlier is kept",
+        f"{server.url}/a/102: it answered 403; what was retrieved earlier is kept",
+    ]
+    assert set(shelf_of(done, tmp_path).names()) == {"101", "102", "105", "106", "107", "108"}
+
+
 def test_repairing_mends_what_is_damaged_and_reads_no_list(server: Asciinema, tmp_path: Path) -> None:
     folder = shelf_of(retrieve(server, tmp_path), tmp_path).folder
     (folder / "101" / "recording.txt").write_text("other")

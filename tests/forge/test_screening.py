@@ -113,6 +113,17 @@ def test_full_screen_programs_are_refused_and_pagers_are_told() -> None:
     assert (Gate.SURFACE, "full-screen") in _drops(screen(unknown))
 
 
+def test_sessions_inside_of_tmux_are_refused_by_name() -> None:
+    inside = transcript(alternate_screen=True)
+    assert (Gate.SURFACE, "multiplexer") in _drops(screen(inside))
+    attached = transcript(*GOOD, "tmux attach -t work", alternate_screen=True)
+    taken = attached.commands[-1].model_copy(update={"interactive": True})
+    found = screen(attached.model_copy(update={"commands": (*attached.commands[:-1], taken)}))
+    assert [finding.reason for finding in found.findings if finding.rule == "multiplexer"] == [
+        "tmux held the screen: lines typed inside of it are not read"
+    ]
+
+
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.cast").write_bytes(b"\0\1\2")
     assert _drops(screen_file(tmp_path / "a.cast")) == {(Gate.READABLE, "unreadable")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from support.own_recordings import FOLDER
@@ -35,6 +36,22 @@ def test_results_come_in_order_and_no_more_files_are_taken_than_are_worked_on(tm
     first = next(results)
     assert taken <= (2 * AHEAD + 1) * SHARD_FILES < len(paths)
     assert [first, *results] == [(str(path), number) for number, path in enumerate(paths)]
+
+
+def end_or_name(loaded: Loaded) -> str:
+    if loaded.raw == b"end":
+        os._exit(3)
+    return f"refused: {loaded.problem}" if loaded.problem else loaded.path
+
+
+def test_a_recording_that_ends_its_reader_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number:03}.txt" for number in range(3 * SHARD_FILES)]
+    for path in paths:
+        path.write_bytes(b"plain")
+    paths[SHARD_FILES + 2].write_bytes(b"end")
+    wanted = [str(path) for path in paths]
+    wanted[SHARD_FILES + 2] = f"refused: {paths[SHARD_FILES + 2]} ended the process that was to read it"
+    assert list(map_files(end_or_name, paths, Where(2))) == wanted
 
 
 def test_a_few_files_are_read_here_and_what_is_none_is_told(tmp_path: Path) -> None:

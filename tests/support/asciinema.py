@@ -65,6 +65,8 @@ class Asciinema(Site):
         self.robots = ROBOTS
         self.extra_cards = ""
         self.goes_in_circles = False
+        self.statuses: dict[str, int] = {}
+        """What a recording's page answers instead."""
 
     def reply_to(self, path: str) -> Reply:
         parts = urlsplit(path)
@@ -74,8 +76,8 @@ class Asciinema(Site):
             return self._list(parts.path.rpartition("/")[2], int(parse_qs(parts.query).get("page", ["1"])[0]))
         name, _, suffix = parts.path.removeprefix("/a/").partition(".")
         cast = self.casts.get(name)
-        if cast is None:
-            return Reply(404)
+        if cast is None or name in self.statuses:
+            return Reply(self.statuses.get(name, 404))
         return self._file(cast, suffix)
 
     def _file(self, cast: Cast, suffix: str) -> Reply:

@@ -84,16 +84,18 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
     termarena forge screen recordings/ --json
     termarena forge screen recordings/ --engine ray --address auto
 
-    What cannot be read or judged is refused. Of recordings that are alike the best is kept. With --json one line per
+    What cannot be read or judged is refused. Of recordings that are alike the best is kept, and none that is like one
+    which an earlier call wrote to --out. With --json one line per
     recording, redacted.
     """
-    from termarena.cli.screening import Screened, known_tasks, read_rules, workers, write_transcript
+    from termarena.cli.screening import Screened, kept_before, known_tasks, read_rules, workers, write_transcript
     from termarena.forge.finding import find_recordings
     from termarena.forge.screening import ScreenPlan, screen_files
 
     chosen, known, screened = read_rules(rules), known_tasks(against or []), Screened()
     with workers(engine, address, jobs) as where:
-        for screening in screen_files(find_recordings(paths), ScreenPlan(chosen, known, where, out is not None)):
+        plan = ScreenPlan(chosen, known, where, keeps_transcripts=out is not None, earlier=kept_before(out))
+        for screening in screen_files(find_recordings(paths), plan):
             screened.count(screening)
             if out is not None and screening.kept:
                 write_transcript(screening, out)

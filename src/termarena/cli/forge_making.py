@@ -284,6 +284,8 @@ def _explain(found: dict[str, Any]) -> None:
         )
     if rows:
         print_table([*columns, "command", "why"], rows)
+    for line in _around(found["environment"]):
+        print_line(line)
     if found["facts"]:
         print_line()
         print_table(["fact", "about"], [[fact["probe"], fact["about"]] for fact in found["facts"]])
@@ -293,6 +295,14 @@ def _explain(found: dict[str, Any]) -> None:
         print_line()
         rows = [[t["kind"], t["variant"], _ended(t)] for t in found["trials"]]
         print_table(["trial", "variant", "outcome"], rows)
+
+
+def _around(environment: dict[str, Any]) -> list[str]:
+    """What the session was done again with, as far as that is no matter of course."""
+    lines = [f"in the repository {one['url']} at {one['commit'][:12]}" for one in environment.get("repositories", ())]
+    lines += [f"as of the day: {name} {version}" for name, version in environment.get("dated", {}).items()]
+    lines += [f"not of the day, but the newest: {name}" for name in environment.get("undated", ())]
+    return lines + [f"left out, because Debian does not have it: {name}" for name in environment.get("left_out", ())]
 
 
 def _ended(trial: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from termarena.forge.screening import Screening, ScreenRules
-    from termarena.forge.screening.likeness import Known
+    from termarena.forge.screening.likeness import Kept, Known
     from termarena.forge.sharding import Where
 
 __all__ = ["Screened", "known_tasks", "read_rules", "workers", "write_transcript"]
@@ -66,6 +66,15 @@ def write_transcript(screening: Screening, folder: Path) -> Path:
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}", hint="name another folder") from error
     return path
+
+
+def kept_before(folder: Path | None) -> tuple[Kept, ...]:
+    """What earlier calls wrote to the folder. Raises `TaskFormatError` for a record of theirs that cannot be read."""
+    from termarena.forge.intake import transcripts_kept_in
+    from termarena.forge.screening.likeness import Kept, sketch_of
+
+    found = transcripts_kept_in(folder) if folder is not None and folder.is_dir() else ()
+    return tuple(Kept(one.source, one.digest, sketch_of(one)) for one in found)
 
 
 @contextmanager

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
+from termarena.forge.dating import archive_of, versions_on
 from termarena.forge.environment import commands_of, commands_within, inputs_shown
+from termarena.forge.installs import installed_by
+from termarena.forge.linking import linked_to
 from termarena.forge.places import places_of
 from termarena.forge.repositories import clone_of
 from termarena.forge.script import inputs_script, solution_script
 from termarena.forge.steps import Role, resolve, steps_of
+from termarena.forge.strangers import strangers_in, without_strangers
 from termarena.forge.transcript import public_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from termarena.forge.dating import PackageRules
+    from termarena.forge.installs import Installed
     from termarena.forge.places import Places
     from termarena.forge.repositories import Clone, Repository
     from termarena.forge.showing import InputFile
     from termarena.forge.steps import Step
     from termarena.forge.transcript import Facts, Transcript
 
-__all__ = ["Draft", "synthesize"]
+__all__ = ["Draft", "on_its_day", "synthesize"]
 
 BASE_IMAGE: Final = "debian:bookworm-slim"
 """Of the release that the index of commands and packages is made from."""
 LONGEST_SLUG: Final = 48
 MOST_COMMANDS: Final = 200
+_BARE: Final = re.compile(r"[\w.-]+(?:\[[\w,-]+\])?")
+"""The name of a Python package, without a version."""
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.]{5,20}(?: ?UTC|Z|[+-][\d:]{4,5})?)?", re.ASCII)
 
@@ -48,6 +58,12 @@ class Draft:
     """Files that were there before the session, as far as it shows them."""
     repositories: tuple[Repository, ...] = ()
     """What the session cloned, once it is fetched."""
+    dated: Mapping[str, str] = field(default_factory=dict)
+    """Versions of Python packages on the recording's day, where an index told them."""
+    archive: str | None = None
+    """Where Debian's packages of that day are."""
+    linked: Clone | None = None
+    """The repository that the recording lies in, if the session may have worked in it."""
     facts: Facts | None = None
     cols: int = 80
     rows: int = 24
@@ -86,9 +102,14 @@ class Draft:
         return said if said is not None and _DAY.fullmatch(said) else None
 
     @property
+    def installed(self) -> Installed:
+        """What the session installed itself."""
+        return installed_by(self.steps, self.recorded_at, self.dated)
+
+    @property
     def requires(self) -> tuple[str, ...]:
         """The programs that solution, inputs and tests take."""
-        return commands_of(self.steps)
+        return tuple(sorted({*commands_of(self.steps), *(("git",) if self.repositories else ())}))
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -104,7 +125,14 @@ def synthesize(transcript: Transcript) -> Draft:
     if len(transcript.commands) > MOST_COMMANDS:
         raise RecordingRefused("synthesize", f"it has {len(transcript.commands)} commands; at most {MOST_COMMANDS}")
     places = places_of(transcript)
-    steps = resolve(steps_of(transcript.commands, places), places.workdir)
+    first = without_strangers(steps_of(transcript.commands, places))
+    try:
+        steps = resolve(first, places.workdir)
+    except RecordingRefused as error:
+        if strangers := strangers_in(first):
+            done_by = f"its work is done by {', '.join(strangers[:3])}, which Debian does not have"
+            raise RecordingRefused("synthesize", done_by) from error
+        raise
     return Draft(
         id=_task_id(transcript),
         title=" ".join(transcript.title.split()),
@@ -113,11 +141,20 @@ def synthesize(transcript: Transcript) -> Draft:
         places=places,
         steps=steps,
         inputs=inputs_shown(steps),
+        linked=linked_to(transcript.repository, steps, places.workdir),
         facts=transcript.facts,
         cols=min(max(transcript.cols, 20), 500),
         rows=min(max(transcript.rows, 5), 200),
         licence=transcript.licence,
     )
+
+
+def on_its_day(draft: Draft, rules: PackageRules) -> Draft:
+    """The draft with packages of its recording's day, as far as the settings say who knows them."""
+    day = draft.recorded_at
+    asked = [name for one in draft.repositories for name in one.needs.python if _BARE.fullmatch(name)]
+    dated = versions_on(rules, dict.fromkeys([*draft.installed.undated, *asked]), day)
+    return replace(draft, dated=dated, archive=archive_of(rules, day))
 
 
 def _task_id(transcript: Transcript) -> str:

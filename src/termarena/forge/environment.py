@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from termarena.forge.steps import Step
 
-__all__ = ["commands_of", "commands_within", "inputs_shown"]
+__all__ = ["BUILTINS", "commands_of", "commands_within", "inputs_shown"]
 
-_BUILTINS: Final = frozenset(
+BUILTINS: Final = frozenset(
     """
     cd pushd popd export declare typeset local readonly unset alias unalias set shopt umask source . hash trap eval echo
     printf test [ [[ true false : type command builtin read exit return break continue shift let wait jobs kill times
@@ -40,7 +40,7 @@ def commands_of(steps: Iterable[Step]) -> tuple[str, ...]:
     words = [unwrapped(simple.words, through_xargs=True).words for step in kept for simple in step.line.simples]
     named = {one[0] for one in words if one and "/" not in one[0]}
     defined = {name for step in kept for name in step.line.functions}
-    found = {name for name in named if _PROGRAM.fullmatch(name) and name not in _BUILTINS | defined}
+    found = {name for name in named if _PROGRAM.fullmatch(name) and name not in BUILTINS | defined}
     fetches = {"git"} if any(step.role is Role.FETCHED for step in kept) else set()
     return tuple(sorted(found | fetches | {"bash", "python3"}))
 

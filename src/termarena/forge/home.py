@@ -31,6 +31,11 @@ build_images = false
 [repositories]
 fetch = false
 
+# Packages of the recording's day: an archive of Debian by the moment, an index of Python with times of uploads.
+# [packages]
+# debian_archive = "https://HOST/archive/debian"
+# python_index = "https://HOST/simple"
+
 # What may be made at all; the other thresholds of screening can stand here too.
 [screen]
 least_commands = {least_commands}

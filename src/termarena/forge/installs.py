@@ -52,14 +52,22 @@ class _Found:
     node_here: dict[str, str] = field(default_factory=dict)
 
 
-def installed_by(steps: Iterable[Step], recorded_at: str | None = None) -> Installed:
-    """What `apt-get install`, `pip install` and `npm install` of a session brought; `recorded_at` in ISO 8601."""
+def installed_by(
+    steps: Iterable[Step], recorded_at: str | None = None, dated: Mapping[str, str] | None = None
+) -> Installed:
+    """What `apt-get install`, `pip install` and `npm install` of a session brought; `recorded_at` in ISO 8601.
+
+    `dated` are versions of Python packages on that day, where they are known.
+    """
     found = _Found()
     for step in steps:
         if step.effect is Effect.REACHES and not step.exit_status:
             for simple in step.line.simples:
                 _take(found, simple.bare, step.output)
-    # npm takes the newest of a day by itself; Debian's packages are those of the base image's release.
+    for name, version in (dated or {}).items():
+        if found.python.get(name) == "":
+            found.python[name] = f"=={version}"
+    # npm takes the newest of a day by itself; Debian's packages are those of the base's release, or of an archive.
     undated = [name for name, version in found.python.items() if not version]
     undated += [name for name, version in (found.node | found.node_here).items() if not version and not recorded_at]
     return Installed(

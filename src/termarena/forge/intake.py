@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from termarena.forge.casts import Loaded
     from termarena.forge.sharding import Where
 
-__all__ = ["TRANSCRIPTS", "Unreadable", "found_in", "items_in", "transcripts_in"]
+__all__ = ["TRANSCRIPTS", "Unreadable", "found_in", "items_in", "transcripts_in", "transcripts_kept_in"]
 
 TRANSCRIPTS: Final = ".transcript.jsonl"
 """The end of the name of a file with transcripts, one per line, as `termarena forge read --json` prints them; such a
@@ -67,6 +67,13 @@ def items_in(paths: Iterable[Path], where: Where = HERE) -> Iterator[Transcript 
             continue
         plain.append(path)
     yield from map_files(_read, find_recordings(plain), where)
+
+
+def transcripts_kept_in(folder: Path) -> Iterator[Transcript]:
+    """What `termarena forge screen --out` wrote there, by name. Raises `TaskFormatError`, `OSError`."""
+    for path in sorted(folder.glob("*.json")):
+        if _is_kept(path):
+            yield read_record_as(Transcript, path, "transcript")
 
 
 def _read(loaded: Loaded) -> Transcript | Unreadable:

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
+from termarena.forge.dating import PackageRules
 from termarena.forge.describing import descriptions
-from termarena.forge.draft import BASE_IMAGE, synthesize
+from termarena.forge.draft import BASE_IMAGE, on_its_day, synthesize
 from termarena.forge.facts import gather
-from termarena.forge.installs import installed_by
+from termarena.forge.linking import works_in
 from termarena.forge.model_rules import ModelRules
 from termarena.forge.replay import amended, replay
 from termarena.forge.repositories import RepositoryRules, fetch_repository
 from termarena.forge.screening import ScreenRules, screen
 from termarena.forge.script import solution_script
 from termarena.forge.steps import NOT_STARTED, Role, files_of, resolve
+from termarena.forge.strangers import strangers_in
 from termarena.forge.taskfiles import write_environment, write_task
 from termarena.forge.telling import Known, instruction
 from termarena.forge.testing import files_of_tests
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from termarena.forge.draft import Draft
     from termarena.forge.facts import Fact
     from termarena.forge.replay import Replay, Replayed
+    from termarena.forge.repositories import Clone
     from termarena.forge.screening import Screening
     from termarena.forge.steps import Step
     from termarena.forge.transcript import Transcript
@@ -64,6 +67,8 @@ class MakingConfig(BaseModel):
     """Whether a session that takes programs which this machine does not have is made on the image of its Dockerfile.
     Building it uses a network: for the packages that the session installed, and while its first files are made."""
     repositories: RepositoryRules = RepositoryRules()
+    packages: PackageRules = PackageRules()
+    """Where packages of the recording's day are to be had."""
     screen: ScreenRules = ScreenRules(least_commands=2, least_state_changes=0)
     """What may be made at all. Sessions that only print are wanted here: their results go to files."""
     model: ModelRules | None = None
@@ -118,12 +123,15 @@ class Making:
     def _fetch(self, draft: Draft) -> Draft:
         cache, rules = self.cache or self.workspace / "repositories", self.config.repositories
         found = [fetch_repository(clone, draft.recorded_at, rules, cache) for clone in draft.clones]
+        if not found and draft.linked is not None and rules.fetch:
+            return _linked(draft, draft.linked, rules, cache)
         return replace(draft, repositories=tuple(found))
 
     async def reproduce(self) -> Draft:
         """Stage 5: the start state, and the session again on it; what the replay shows mends the draft, a few times."""
         draft = await asyncio.to_thread(self.synthesize)
         draft = await asyncio.to_thread(self._fetch, draft)
+        draft = await asyncio.to_thread(on_its_day, draft, self.config.packages)
         for attempt in range(REPAIRS):
             draft, state = await self._start(draft, self.workspace / f"draft-{attempt}")
             again = await replay(state, draft)
@@ -194,6 +202,20 @@ def put_in_place(folder: Path, target: Path) -> None:
 
 
 # Reproducing.
+
+
+def _linked(draft: Draft, clone: Clone, rules: RepositoryRules, cache: Path) -> Draft:
+    """The draft in the repository that its recording lies in, where the session worked in that; what it shows of the
+    files in there is not needed then. A repository that cannot be had is no reason to refuse: the replay is."""
+    try:
+        found = fetch_repository(clone, draft.recorded_at, rules, cache)
+    except RecordingRefused:
+        return draft
+    if not works_in(draft.steps, found.names, draft.workdir):
+        return draft
+    base = draft.workdir.rstrip("/") + "/"
+    inputs = [given for given in draft.inputs if given.path.removeprefix(base) not in found.names]
+    return replace(draft, repositories=(found,), inputs=tuple(inputs))
 
 
 async def _built(bench: Bench, draft: Draft, folder: Path) -> StartState:
@@ -311,8 +333,10 @@ def evidence(making: Making) -> dict[str, Any]:
 def _surroundings(draft: Draft) -> dict[str, Any]:
     """What the image is made of, as far as that is not in its Dockerfile."""
     fetched = [{"url": one.clone.url, "commit": one.commit} for one in draft.repositories]
-    undated = installed_by(draft.steps, draft.recorded_at).undated
-    return {"recorded_at": draft.recorded_at, "repositories": fetched, "undated": list(undated)}
+    undated = draft.installed.undated
+    told = {"recorded_at": draft.recorded_at, "repositories": fetched, "undated": list(undated)}
+    debian = draft.archive or f"as {draft.base_image} has it"
+    return told | {"debian": debian, "dated": dict(draft.dated), "left_out": list(strangers_in(draft.steps))}
 
 
 def _told(step: Step, again: Replayed | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import shutil
 import socket
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from termarena.core.addresses import AddressPolicy
 from termarena.core.errors import AddressRefused, RecordingRefused
 from termarena.forge.manifests import MANIFESTS, Needs, needs_of
+from termarena.forge.redirects import MOST_HOPS, moved_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,6 +91,8 @@ class Repository:
     """What its manifests ask for."""
     licence: str | None = None
     """The name of its licence file."""
+    names: frozenset[str] = frozenset()
+    """Of all its files."""
 
 
 def clone_of(words: tuple[str, ...], cwd: str) -> Clone | None:
@@ -121,11 +124,34 @@ def fetch_repository(clone: Clone, recorded_at: str | None, rules: RepositoryRul
     """
     if recorded_at is None:
         raise RecordingRefused(GATE, f"{clone.url} was cloned, and the recording does not tell on which day")
-    pinned = looked_up(clone.url, rules)
+    place = _place_of(clone.url, rules)
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("w") as lock:  # two recordings of one repository, or two forges in one folder
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _on_its_day(clone, recorded_at, _Git(cache / _name(clone.url), rules, pinned))
+        return _on_its_day(clone, recorded_at, _Git(cache / _name(clone.url), rules, place))
+
+
+class _Place(NamedTuple):
+    """Where a repository is asked for."""
+
+    url: str
+    pinned: str | None = None
+    """The one address of the server; without it, a mirror of the user's own is asked."""
+
+
+def _place_of(url: str, rules: RepositoryRules) -> _Place:
+    """Follow the server to where the repository is now; every step of the way is looked up, and must be public."""
+    asked = url
+    for _ in range(MOST_HOPS):
+        pinned = looked_up(url, rules)
+        try:
+            moved = moved_to(url, pinned) if pinned is not None else None
+        except ValueError as error:
+            raise RecordingRefused(GATE, f"{asked} was cloned, and {error}") from error
+        if moved is None:
+            return _Place(url, pinned)
+        url = moved
+    raise RecordingRefused(GATE, f"{asked} was cloned, and leads on more than {MOST_HOPS} times")
 
 
 def _name(url: str) -> str:
@@ -144,10 +170,11 @@ def _on_its_day(clone: Clone, recorded_at: str, git: _Git) -> Repository:
         fresh = bundle.with_suffix(".new")
         git.run("bundle", "create", "--quiet", str(fresh), f"refs/forge/{commit}")
         fresh.replace(bundle)
-    names = git.run("ls-tree", "-z", "--name-only", commit).split("\0")
+    every = git.run("ls-tree", "-r", "-z", "--name-only", commit).split("\0")
+    names = [name for name in every if name and "/" not in name]
     texts = {name: git.text(f"{commit}:{name}") for name in names if name in MANIFESTS}
     licence = next((name for name in names if re.match(r"(?i)(?:licen[cs]e|copying)(?:\.\w+)?$", name)), None)
-    return Repository(clone, commit, branch, bundle, needs_of(texts), licence)
+    return Repository(clone, commit, branch, bundle, needs_of(texts), licence, frozenset(every))
 
 
 def looked_up(url: str, rules: RepositoryRules) -> str | None:
@@ -175,16 +202,16 @@ def _fetched(git: _Git, clone: Clone, folder: Path) -> str:
         fresh = folder.with_suffix(".new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        _Git(fresh, git.rules, None).run("init", "--quiet", "--bare", ".")
+        _Git(fresh, git.rules, git.place).run("init", "--quiet", "--bare", ".")
         fresh.replace(folder)
     branch = clone.branch
     if branch is None:
-        told = re.match(r"ref: refs/heads/(\S+)\tHEAD", git.run("ls-remote", "--symref", "--", clone.url, "HEAD"))
+        told = re.match(r"ref: refs/heads/(\S+)\tHEAD", git.run("ls-remote", "--symref", "--", git.place.url, "HEAD"))
         branch = told[1] if told else "master"
     if not _BRANCH.fullmatch(branch) or ".." in branch:
         raise RecordingRefused(GATE, f"{clone.url} has a branch of an odd name")
     ref = f"refs/heads/{branch}"
-    git.run("fetch", "--quiet", "--no-tags", "--", clone.url, f"+{ref}:{ref}")
+    git.run("fetch", "--quiet", "--no-tags", "--", git.place.url, f"+{ref}:{ref}")
     held = sum(path.stat().st_size for path in folder.rglob("*.pack"))
     if held > git.rules.most_bytes:
         shutil.rmtree(folder)
@@ -198,8 +225,7 @@ class _Git:
 
     folder: Path
     rules: RepositoryRules
-    pinned: str | None
-    """The one address of the server; without it, a mirror of the user's own is asked."""
+    place: _Place
 
     def run(self, *words: str) -> str:
         """What it prints. A file that it writes ends at the largest size that is allowed."""
@@ -232,8 +258,9 @@ class _Git:
     def _environment(self) -> Mapping[str, str]:
         settings = [*_SETTINGS, *((f"url.{here}.insteadOf", there) for there, here in self.rules.instead_of.items())]
         # Where a name leads is looked at once: a redirect, or another answer of the same name, would lead elsewhere.
-        where = [("http.curloptResolve", self.pinned)] if self.pinned is not None else []
-        settings += [*where, ("http.followRedirects", "initial" if self.pinned is None else "false")]
+        pinned = self.place.pinned
+        where = [("http.curloptResolve", pinned)] if pinned is not None else []
+        settings += [*where, ("http.followRedirects", "initial" if pinned is None else "false")]
         kept = {name: value for name, value in os.environ.items() if name == "PATH" or name.lower().endswith("_proxy")}
         kept |= _ENVIRONMENT | {"GIT_CONFIG_COUNT": str(len(settings))}
         protocols = "http:https:file" if self.rules.instead_of else "http:https"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from termarena.forge.steps import Role
 from termarena.shell.effects import Effect
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["inputs_script", "solution_script"]
 
+_MOVES: Final = frozenset({"cd", "pushd", "popd", "umask"})
+
 
 def solution_script(steps: Sequence[Step], workdir: str, *, without: Collection[int] = ()) -> str:
     """`solve.sh`: the steps that solve, in their order, in one bash. `without` leaves out steps by their numbers."""
@@ -23,14 +25,20 @@ def solution_script(steps: Sequence[Step], workdir: str, *, without: Collection[
 
 
 def inputs_script(steps: Sequence[Step], workdir: str) -> str | None:
-    """What makes the inputs, with the changes of the shell between them; None where there are none."""
+    """What makes the inputs, with the changes of folder between them; None where there are none.
+
+    It runs while an image is built, which has a network: so it holds nothing but words that put down what stands in
+    them, and nothing that could run something else, such as `source`, `eval` or a variable that programs heed.
+    """
     last = max((at for at, step in enumerate(steps) if step.role is Role.INPUT), default=-1)
-    kept = [step for step in steps[: last + 1] if step.role is Role.INPUT or _is_shell(step)]
+    kept = [step for step in steps[: last + 1] if step.role is Role.INPUT or _only_moves(step)]
     return _script(kept, workdir, "set -e") if kept else None
 
 
-def _is_shell(step: Step) -> bool:
-    return step.role is Role.SOLVE and step.effect is Effect.SHELL
+def _only_moves(step: Step) -> bool:
+    is_shell = step.role is Role.SOLVE and step.effect is Effect.SHELL and not step.line.functions
+    literal = all(one.is_literal and not one.assignments and one.name in _MOVES for one in step.line.simples)
+    return is_shell and bool(step.line.simples) and literal
 
 
 def _script(steps: Iterable[Step], workdir: str, options: str) -> str:

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from termarena.core.errors import ClusterError
 from termarena.core.processors import usable_processors
-from termarena.forge.casts import load_file
+from termarena.forge.casts import Loaded, load_file
 from termarena.forge.ledger import code_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future as PoolFuture
     from pathlib import Path
+    from types import TracebackType
 
-    from termarena.forge.casts import Loaded
     from termarena.runs.cluster.connecting import Cluster
 
 __all__ = ["HERE", "Where", "map_files"]
@@ -52,7 +54,8 @@ HERE: Final = Where()
 def map_files(work: Callable[[Loaded], Result], paths: Iterable[Path], where: Where) -> Iterator[Result]:
     """What `work` makes of each file, in order; it and what it gives must be such as can be sent to another process.
 
-    Raises what `work` raises, and `ClusterError` where a node has other code than this machine.
+    Of a file that ends the process which reads it, `work` gets a `problem` and no bytes. Raises what `work` raises, and
+    `ClusterError` where a node has other code than this machine.
     """
     if where.cluster is not None:
         yield from _on_nodes(work, paths, where.cluster)
@@ -69,11 +72,66 @@ def map_files(work: Callable[[Loaded], Result], paths: Iterable[Path], where: Wh
         for shard in (first, rest, files):
             yield from shard
 
-    # A fresh interpreter for each: the parent may have threads, and a fork would copy their locks.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from _in_order(
-            lambda shard: pool.submit(_read_all, work, shard), lambda done: done.result(), every(), AHEAD * jobs
-        )
+    with _Pool(work, jobs) as pool:
+        yield from _in_order(pool.submit, pool.result, every(), AHEAD * jobs)
+
+
+class _Pool(Generic[Result]):
+    """Processes that read. One that dies takes its recording with it, and nothing else.
+
+    A dead process breaks a whole pool, and nobody says at which file: what was under way is done again apart, and where
+    that breaks, too, file by file.
+    """
+
+    def __init__(self, work: Callable[[Loaded], Result], jobs: int) -> None:
+        self._work, self._jobs = work, jobs
+        self._pool = _processes(jobs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def submit(self, shard: list[Path]) -> _Shard[Result]:
+        try:
+            return _Shard(shard, self._pool.submit(_read_all, self._work, shard))
+        except BrokenProcessPool:
+            self._pool.shutdown()
+            self._pool = _processes(self._jobs)
+            return _Shard(shard, self._pool.submit(_read_all, self._work, shard))
+
+    def result(self, shard: _Shard[Result]) -> Iterable[Result]:
+        try:
+            return shard.future.result()
+        except BrokenProcessPool:
+            return self._apart(shard.paths) or [self._alone(path) for path in shard.paths]
+
+    def _alone(self, path: Path) -> Result:
+        if found := self._apart([path]):
+            return found[0]
+        told = load_file(path).path
+        return self._work(Loaded(told, b"", problem=f"{told} ended the process that was to read it"))
+
+    def _apart(self, paths: list[Path]) -> list[Result]:
+        """What comes of these files in a process of their own; nothing where it dies."""
+        with _processes(1) as pool:
+            try:
+                return pool.submit(_read_all, self._work, paths).result()
+            except BrokenProcessPool:
+                return []
+
+
+class _Shard(NamedTuple, Generic[Result]):
+    paths: list[Path]
+    future: PoolFuture[list[Result]]
+
+
+def _processes(jobs: int) -> ProcessPoolExecutor:
+    """A fresh interpreter for each: the parent may have threads, and a fork would copy their locks."""
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
 
 def _on_nodes(work: Callable[[Loaded], Result], paths: Iterable[Path], cluster: Cluster) -> Iterator[Result]:

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from termarena.forge.messages import created_empty
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -19,6 +21,7 @@ LONGEST_INPUT: Final = 64 << 10
 HEAD_LINES: Final = 10
 """What `head` and `tail` show unless they are told; of a file with fewer lines, all."""
 _NUMBERED: Final = re.compile(r" *(\d+)\t(.*)")
+_FRAMED: Final = re.compile(r" *(\d+) +│(?: (.*))?")
 _EMPTY: Final = re.compile(r"^-[rwxsStT-]{9}[.+]?\s+\d+\s+\S+\s+\S+\s+0\s+\w{3}\s+\d+\s+[\d:]+\s(.+)$", re.MULTILINE)
 _FAILED: Final = re.compile(r"No such file|Permission denied|Is a directory")
 
@@ -32,12 +35,16 @@ class InputFile:
 
 
 def shown_by(step: Step) -> Iterator[InputFile]:
-    """The files that the step shows whole: by `cat`, `head` and `tail` of short ones, `jq .`, `ls -l` of empty ones."""
+    """The files that the step shows whole: by `cat`, `bat`, `head` and `tail` of short ones, `jq .`; empty ones by
+    `ls -l`, and by a commit that adds them."""
     if not step.line.is_plain or step.exit_status not in (0, None) or not step.output.strip():
         return
     if _FAILED.search(step.output) or len(step.output) > LONGEST_INPUT:
         return
     name, *words = step.line.simples[0].words
+    if [name, *words[:1]] == ["git", "commit"]:
+        yield from (InputFile(posixpath.join(step.cwd, path), "") for path in created_empty(step.output))
+        return
     if name in ("ls", "ll"):
         yield from _listed(step, words)
         return
@@ -57,6 +64,14 @@ def _cat(words: list[str], text: str) -> str | None:
     if options == ["-n"]:
         return _without_numbers(text)
     return text if not options else None
+
+
+def _bat(words: list[str], text: str) -> str | None:
+    """Between its rules, each line behind its number."""
+    rows = [found for line in text.splitlines() if (found := _FRAMED.fullmatch(line))]
+    numbers = [int(row[1]) for row in rows]
+    is_whole = not any(word.startswith("-") for word in words) and numbers == list(range(1, len(rows) + 1))
+    return "".join(f"{row[2] or ''}\n" for row in rows) if rows and is_whole else None
 
 
 def _without_numbers(text: str) -> str | None:
@@ -85,6 +100,8 @@ def _json(words: list[str], text: str) -> str | None:
 
 _READERS: Final[Mapping[str, Callable[[list[str], str], str | None]]] = {
     "cat": _cat,
+    "bat": _bat,
+    "batcat": _bat,
     "head": _some_lines,
     "tail": _some_lines,
     "jq": _json,

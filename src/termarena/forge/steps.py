@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import RecordingRefused
+from termarena.forge.messages import with_message
 from termarena.forge.repositories import clone_of
 from termarena.shell.effects import EDITORS, INSTALLERS, Effect, effect_of
 from termarena.shell.lines import parse_line
@@ -82,6 +83,11 @@ class Step:
         """The name of its first program."""
         return _first(self.line)
 
+    @property
+    def names(self) -> list[str]:
+        """Of its programs."""
+        return _names(self.line)
+
 
 def steps_of(commands: Sequence[Command], places: Places) -> tuple[Step, ...]:
     """The session's commands in their first roles.
@@ -89,7 +95,7 @@ def steps_of(commands: Sequence[Command], places: Places) -> tuple[Step, ...]:
     Raises `RecordingRefused` for what cannot be done again: a file edited by hand, input to another program, a network.
     """
     steps, cwd = [], places.workdir
-    for number, command in enumerate(_folded(commands), 1):
+    for number, command in enumerate(map(_told, _folded(commands)), 1):
         text = _SUDO.sub("", places.command(command.text.strip()))
         line = parse_line(text)
         effect = effect_of(line)
@@ -99,6 +105,12 @@ def steps_of(commands: Sequence[Command], places: Places) -> tuple[Step, ...]:
         steps.append(_first_role(step, command))
         cwd = _folder_after(line, cwd)
     return tuple(_corrected(steps))
+
+
+def _told(command: Command) -> Command:
+    """A commit whose message was written in an editor, with that message."""
+    told = with_message(command.text, command.output) if command.interactive else None
+    return command if told is None else command.model_copy(update={"text": told, "interactive": False})
 
 
 def _folded(commands: Sequence[Command]) -> Iterable[Command]:

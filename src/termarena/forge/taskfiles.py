@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import tomli_w
 
 from termarena.forge.categories import category_of
-from termarena.forge.installs import installed_by
 from termarena.forge.packages import packages_for
 
 if TYPE_CHECKING:
@@ -105,11 +104,23 @@ def _difficulty(draft: Draft) -> str:
 
 
 def _environment(draft: Draft) -> dict[str, str]:
-    files = {"Dockerfile": _dockerfile(draft), "setup.sh": _setup(draft)}
+    files = {"Dockerfile": _dockerfile(draft), "setup.sh": _setup(draft), "compose.yaml": _COMPOSE}
     files |= {f"files/{number}": given.content for number, given in enumerate(draft.inputs, 1)}
     if draft.preparation is not None:
         files["inputs.sh"] = draft.preparation
     return files
+
+
+# For people with Compose alone: of a file called docker-compose.yaml, harnesses think that it brings services.
+_COMPOSE: Final = """\
+# The start state by hand: docker compose -f environment/compose.yaml run --rm main bash
+services:
+  main:
+    build: .
+    init: true
+    network_mode: none
+    command: ["sleep", "infinity"]
+"""
 
 
 def _origin(repository: Repository) -> dict[str, str]:
@@ -121,6 +132,9 @@ def _dockerfile(draft: Draft) -> str:
     lines = [f"FROM {draft.base_image}"]
     if packages := _debian(draft):
         install = "apt-get update && apt-get install -y --no-install-recommends"
+        if draft.archive is not None:
+            lines.append(_AS_OF.format(archive=draft.archive))
+            install += " --allow-downgrades"
         lines.append(f"RUN {install} {shlex.join(packages)} && rm -rf /var/lib/apt/lists/*")
     lines += _language_packages(draft)
     lines += [f"WORKDIR {draft.workdir}", "COPY . /tmp/environment"]
@@ -128,8 +142,15 @@ def _dockerfile(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
+# The base may be younger than the day: what depends on one version of a library takes that library with it.
+_AS_OF: Final = """\
+RUN rm -f /etc/apt/sources.list.d/* \\
+    && echo 'deb [check-valid-until=no] {archive} bookworm main' >/etc/apt/sources.list \\
+    && printf 'Package: *\\nPin: release *\\nPin-Priority: 1001\\n' >/etc/apt/preferences.d/as-of"""
+
+
 def _debian(draft: Draft) -> list[str]:
-    installed = installed_by(draft.steps, draft.recorded_at)
+    installed = draft.installed
     pip = ("python3-pip",) if installed.python else ()
     npm = ("npm",) if installed.node or installed.node_here else ()
     asked = [name for one in draft.repositories for name in one.needs.debian]
@@ -137,8 +158,10 @@ def _debian(draft: Draft) -> list[str]:
 
 
 def _language_packages(draft: Draft) -> list[str]:
-    installed = installed_by(draft.steps, draft.recorded_at)
-    python = dict.fromkeys([*installed.python, *(name for one in draft.repositories for name in one.needs.python)])
+    installed = draft.installed
+    asked = (name for one in draft.repositories for name in one.needs.python)
+    pinned = (f"{name}=={draft.dated[name]}" if name in draft.dated else name for name in asked)
+    python = dict.fromkeys([*installed.python, *pinned])
     # npm alone can be told a day: it then takes the newest versions of that day.
     before = f"--before={draft.recorded_at[:10]} " if draft.recorded_at else ""
     lines = [f"# The newest version, which may not be the recording's: {name}" for name in installed.undated]

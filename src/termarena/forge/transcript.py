@@ -5,10 +5,15 @@ Reading makes a `Transcript`; every later stage takes one and never looks at the
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import PurePath
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
+
+REPOSITORY: Final = re.compile(r"https?://(?:github|gitlab|codeberg|bitbucket)\.[a-z]+/[\w.-]+/[\w.-]+(?<![.])")
+"""The address of a repository in a text."""
 
 
 class _Frozen(BaseModel):
@@ -59,6 +64,7 @@ class Transcript(_Frozen):
     digest: str
     title: str = ""
     licence: str | None = None  # what it may be used under, where that is known
+    repository: str | None = None  # the one it lies in, or whose address stands beside it
     version: str  # "1", "2", "3", "typescript" or "txt"
     cols: int
     rows: int

@@ -8,14 +8,16 @@ quotes removed, variables that were set before filled in, wrappers such as `sudo
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
 from termarena.shell.tree import parse, text_of
 from termarena.shell.wrappers import unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tree_sitter import Node
 
@@ -28,6 +30,7 @@ _OTHERS_SHELLS: Final = frozenset({"su", "runuser"})
 _COMMAND_OPTION: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|--command")
 DEEPEST: Final = 4
 LONGEST_COMMAND: Final = 100_000
+MOST_STARTS: Final = 3
 _WORDS: Final = frozenset(
     {"word", "string", "raw_string", "concatenation", "simple_expansion", "expansion", "number", "ansi_c_string",
      "command_substitution", "process_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
@@ -240,12 +243,14 @@ class _Reading:
                 yield from (self._word(child) for child in redirect.named_children)
 
     def _read_inner(self, call: Call) -> None:
-        """`sh -c TEXT`, `bash -lc TEXT`, `su bob -c TEXT` and `eval TEXT` are commands of their own."""
+        """`sh -c TEXT`, `su bob -c TEXT`, `eval TEXT`, `trap TEXT EXIT`, `find -exec` hold commands of their own."""
         if call.program in SHELLS | _OTHERS_SHELLS:
             given = [at for at, word in enumerate(call.arguments, 1) if _COMMAND_OPTION.fullmatch(word)]
-            inner = call.arguments[given[0] : given[0] + 1] if given else ()
-        elif call.program == "eval":
-            inner = (" ".join(call.arguments),)
+            inner = list(call.arguments[given[0] : given[0] + 1]) if given else []
+        elif call.program in _RUNNERS:
+            inner = _RUNNERS[call.program](call)
+        elif call.program == "find":
+            inner = _run_by_find(call.arguments)
         else:
             return
         for text in inner:
@@ -290,6 +295,46 @@ class _Reading:
                 self._visit_all(child)
         is_plain = node.type == "simple_expansion" or len(node.named_children) == 1
         return self._variables.get(text_of(names[0]), UNKNOWN) if names and is_plain else UNKNOWN
+
+
+def _run_by_trap(call: Call) -> list[str]:
+    """The text that it keeps for later; `trap - EXIT` forgets one."""
+    return [word for word in call.operands()[:1] if word != "-"]
+
+
+def _run_behind_options(call: Call) -> list[str]:
+    """What may be the program: that the first words are values of options, only a table of options could say."""
+    starts = [at for at, word in enumerate(call.arguments) if not word.startswith("-")][:MOST_STARTS]
+    return [_joined(call.arguments[at:]) for at in starts]
+
+
+def _joined(words: tuple[str, ...]) -> str:
+    """One word with blanks in it is a command line; several are the words of one."""
+    return words[0] if len(words) == 1 else shlex.join(words)
+
+
+_RUNNERS: Final[Mapping[str, Callable[[Call], list[str]]]] = {
+    "eval": lambda call: [" ".join(call.arguments)],
+    "trap": _run_by_trap,
+    "script": lambda call: [after for one, after in pairwise(call.arguments) if re.fullmatch(r"-\w*c|--command", one)],
+    **dict.fromkeys(("busybox", "toybox", "watch", "parallel", "strace", "flock", "chroot"), _run_behind_options),
+    **dict.fromkeys(
+        ("unshare", "nsenter", "setpriv", "unbuffer", "systemd-run", "fakeroot", "entr"), _run_behind_options
+    ),
+}
+"""Programs that run what their words say."""
+
+
+def _run_by_find(arguments: tuple[str, ...]) -> list[str]:
+    """The commands of its `-exec` and the like; what it found stands in them as the place where it looked."""
+    found: list[str] = []
+    places = list(takewhile(lambda word: not word.startswith(("-", "(", "!")), arguments)) or ["."]
+    for at, word in enumerate(arguments):
+        if word in ("-exec", "-execdir", "-ok", "-okdir"):
+            words = takewhile(lambda one: one not in (";", "+"), arguments[at + 1 :])
+            filled = [place for one in words for place in (places if one == "{}" else (one,))]
+            found.append(shlex.join(filled))
+    return found
 
 
 def _heredoc(redirect: Node) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class _Wrapper(NamedTuple):
     """Its long options that do."""
     operands: int = 0
     """How many words stand between its options and the program."""
+    splits: re.Pattern[str] | None = None
+    """Its option whose value, which may stand in the same word, falls into the words of the program."""
 
 
 class Bare(NamedTuple):
@@ -34,7 +37,9 @@ _SUDO: Final = _Wrapper("ugpChDRrtTU", frozenset({"--user", "--group", "--prompt
 _WRAPPERS: Final[Mapping[str, _Wrapper]] = {
     "sudo": _SUDO,
     "doas": _Wrapper("uC"),
-    "env": _Wrapper("uSC", frozenset({"--unset", "--chdir"})),
+    "env": _Wrapper(
+        "uC", frozenset({"--unset", "--chdir"}), splits=re.compile(r"(?:-[0iv]*S|--split-string(?:=|$))(.*)", re.S)
+    ),
     "nohup": _Wrapper(),
     "time": _Wrapper("fo"),
     "command": _Wrapper(),
@@ -78,7 +83,18 @@ def _behind(words: tuple[str, ...], wrapper: _Wrapper) -> tuple[str, ...]:
         option = rest.pop(0)
         if option == "--":
             break
+        if wrapper.splits is not None and (split := wrapper.splits.fullmatch(option)):
+            rest[: 0 if split[1] else 1] = _split(split[1] or " ".join(rest[:1]))
+            continue
         takes_next = option in wrapper.names or (re.fullmatch(r"-\w", option) and option[1] in wrapper.letters)
         if takes_next and rest:
             rest.pop(0)
     return tuple(rest[wrapper.operands :])
+
+
+def _split(text: str) -> list[str]:
+    """As `env -S` does, as far as quotes go; at its blanks where they do not end."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()

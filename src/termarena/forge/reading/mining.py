@@ -6,8 +6,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from termarena.forge.packages import package_index
 from termarena.forge.reading.draft import Draft
-from termarena.forge.reading.prompts import PROMPT_ENDS, SURE_PROMPT, continuation_length, looks_open, shape_of
+from termarena.forge.reading.prompts import PROMPT_ENDS, SURE_PROMPT, continuation_length, kin_of, looks_open, shape_of
+from termarena.shell.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +23,21 @@ SINGLE_CONFIDENCE: Final = 0.45
 LONGEST_PROMPT: Final = 120
 OFTEN: Final = 2
 MOSTLY: Final = 0.8
+LEAST_CALLS: Final = 3
 _PROMPT: Final = re.compile(rf"(.{{0,{LONGEST_PROMPT}}}?)([{PROMPT_ENDS}]+)(?: |$)")
+# Fonts made for prompts have separators of their own; the last of them on a line ends the prompt.
+_GLYPHS: Final = "\ue000-\uf8ff"
+_GLYPHED: Final = re.compile(rf"(.{{0,{LONGEST_PROMPT}}}[{_GLYPHS}])(?: |$)")
+# A sign within the prompt, and the one at its end.
+_LATER: Final = re.compile(rf"(.{{0,{LONGEST_PROMPT}}}[\s\])~\w/][$#%])(?: |$)")
+_GLYPH: Final = re.compile(f"[{_GLYPHS}]")
+# Themes that begin with their sign: a folder follows, and at times the state of a repository.
+_THEME: Final = re.compile(r"[➜λ] {1,2}[^\s\ue000-\uf8ff]+(?: git:\([^)\n]*\))?(?: [✗✔→])?(?: |$)")
+_SHELL_WORDS: Final = words(
+    "cd echo export source . alias unalias exit eval exec set unset read type history pushd popd printf test [ [[ for"
+    " while if until case function local declare jobs fg bg kill wait trap umask ulimit sudo time true false : pwd abbr"
+    " begin end help let return shift logout clear ll la"
+)
 _ARROWS: Final = re.compile(r"[-=<>|]>+$|\d%$|[#%>]{2,}$|^[#>]+$|^\s")
 _PLACE: Final = re.compile(r"[~/@\\]|\w:\w")
 
@@ -38,7 +54,7 @@ def mine(text: str, tier: Tier, known: Iterable[str] = ()) -> list[Draft]:
     `known` are prompts that were seen by other evidence; their shapes count without being repeated.
     """
     lines = text.split("\n")
-    candidates = [line for number, shown in enumerate(lines) if (line := _candidate(number, shown)) is not None]
+    candidates = _candidates(lines)
     shapes = _accepted(candidates, {shape_of(prompt) for prompt in known})
     prompts = [line for line in candidates if shape_of(line.prompt) in shapes]
     if not prompts:
@@ -68,9 +84,34 @@ def _with_continuations(draft: Draft, lines: list[str]) -> list[str]:
     return lines[taken:]
 
 
-def _candidate(number: int, text: str) -> _Line | None:
-    found = _PROMPT.match(text)
-    return _Line(number, text, found[0].rstrip()) if found else None
+def _candidates(lines: Sequence[str]) -> list[_Line]:
+    """The lines that may begin with a prompt. Where it ends in more than one way, what follows tells."""
+    found = _split_by(_PROMPT, lines)
+    for other in (_THEME, _GLYPHED, _LATER):
+        others = _split_by(other, lines)
+        before = {number: found[number] for number in others if number in found}
+        if _share(others.values()) > _share(before.values()):
+            found |= others
+    return [found[number] for number in sorted(found)]
+
+
+def _split_by(pattern: re.Pattern[str], lines: Sequence[str]) -> dict[int, _Line]:
+    matched = ((number, text, pattern.match(text)) for number, text in enumerate(lines))
+    return {number: _Line(number, text, found[0].rstrip()) for number, text, found in matched if found}
+
+
+def _share(lines: Iterable[_Line]) -> float:
+    """How many of the lines call a program that there is."""
+    typed = [said for line in lines if (said := line.text[len(line.prompt) :].split())]
+    return sum(map(_is_program, typed)) / len(typed) if typed else 0.0
+
+
+def _is_program(said: Sequence[str]) -> bool:
+    if {"$", "#", "%"} & set(said[1:3]):  # a place, and the sign behind it
+        return False
+    name = said[0].lstrip("({!")
+    is_called = name.startswith(("./", "/", "~/", "../")) or "=" in name
+    return is_called or name in _SHELL_WORDS or name in package_index()
 
 
 def _accepted(candidates: Sequence[_Line], known: set[str]) -> dict[str, int]:
@@ -79,11 +120,18 @@ def _accepted(candidates: Sequence[_Line], known: set[str]) -> dict[str, int]:
     examples = {shape_of(line.prompt): line.prompt for line in candidates}
     typed = Counter(shape_of(line.prompt) for line in candidates if line.text[len(line.prompt) :].strip())
     sure = {shape for shape, example in examples.items() if shape in known or SURE_PROMPT.fullmatch(example)}
-    usable = {shape: count for shape, count in counted.items() if typed[shape] and not _ARROWS.search(examples[shape])}
+    usable = {shape: count for shape, count in counted.items() if typed[shape] and not _is_arrow(examples[shape])}
     kept = {shape: count for shape, count in usable.items() if shape in sure}
     if not kept:
-        kept = {shape: count for shape, count in usable.items() if count >= OFTEN and _is_likely(examples[shape])}
-    return kept
+        often = {shape: count for shape, count in usable.items() if count >= OFTEN}
+        kept = {shape: count for shape, count in often.items() if _is_likely(examples[shape])}
+        kept = kept or {shape: count for shape, count in often.items() if _is_followed(shape, candidates)}
+    kin = {kin_of(examples[shape]) for shape in kept} - {""}
+    return kept | {shape: count for shape, count in usable.items() if kin_of(examples[shape]) in kin}
+
+
+def _is_arrow(prompt: str) -> bool:
+    return _ARROWS.search(prompt.lstrip() if _GLYPH.search(prompt) else prompt) is not None
 
 
 def _is_likely(prompt: str) -> bool:
@@ -91,10 +139,17 @@ def _is_likely(prompt: str) -> bool:
     return prompt[-1] not in "#%>" or _PLACE.search(prompt) is not None
 
 
+def _is_followed(shape: str, candidates: Sequence[_Line]) -> bool:
+    """Whether programs are called behind it, often enough that it is no accident."""
+    lines = [line for line in candidates if shape_of(line.prompt) == shape]
+    return len(lines) >= LEAST_CALLS and _share(lines) >= MOSTLY
+
+
 def _line_above(lines: Sequence[str], prompts: Sequence[_Line]) -> int:
-    """1 if the prompts have a first line of their own, which is no output."""
-    shapes = Counter(shape_of(lines[line.number - 1]) for line in prompts if line.number)
-    if len(prompts) < OFTEN or not shapes:
-        return 0
-    shape, count = shapes.most_common(1)[0]
-    return int(bool(shape) and count >= max(OFTEN, MOSTLY * len(prompts)))
+    """1 if the prompts have a first line of their own, no output: of one shape, behind one sign, or set off."""
+    above = [(lines[line.number - 1], line.number) for line in prompts if line.number]
+    shapes = Counter(shape_of(text) for text, _ in above if text)
+    signs = Counter(text[0] for text, _ in above if text and not text[0].isalnum())
+    set_off = sum(bool(text) and (number < OFTEN or not lines[number - 2]) for text, number in above)
+    most = max(set_off, *(count for counted in (shapes, signs) for _, count in counted.most_common(1)), 0)
+    return int(most >= max(OFTEN, MOSTLY * len(prompts)))

@@ -17,6 +17,7 @@ __all__ = [
     "continuation_length",
     "is_continuation",
     "is_interpreter",
+    "kin_of",
     "looks_open",
     "shape_of",
 ]
@@ -26,6 +27,9 @@ _WORD_PATTERN: Final = r"[\w.~/@:+\-]+"
 PROMPT_ENDS: Final = (
     "$#%>\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}➜λ»▶⟩\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
 )
+_GROUP: Final = re.compile(r"\[[^\]\n]*\]|\([^)\n]*\)|\{[^}\n]*\}|\bon \S+ \S+|\bgit:\S+")
+_NAMED: Final = re.compile(r"(?P<time>\b\d\d?:\d\d(?::\d\d)?\b)|(?P<user>[\w.-]+@[\w.-]+)")
+_NAMES: Final = {"time": "T", "user": "U"}
 _FIRST_GUESS: Final = re.compile(
     rf"^(?:[^\n]*\n)?(?:[^\n{PROMPT_ENDS}]{{0,120}}?[\])~\w/ ]?|)[{PROMPT_ENDS}]{{1,3}} (?=\S|$)"
 )
@@ -49,6 +53,18 @@ _OPENERS: Final = re.compile(r"(?:for|while|until|if|case|select|function|begin|
 def shape_of(prompt: str) -> str:
     """The prompt with every word replaced: the same for every directory, user and time."""
     return _WORD.sub("w", prompt.rstrip())
+
+
+def kin_of(prompt: str) -> str:
+    """What stays of a prompt that tells more at some times than at others: the state of a repository, an environment
+    that is active, how the last command ended. Empty where nothing but words and a sign would stay."""
+    bare = _GROUP.sub(" ", prompt.rstrip())
+    plain = _NAMED.sub(lambda found: f" {_NAMES[found.lastgroup or '']} ", bare)
+    parts = re.findall(rf"\w+|[{PROMPT_ENDS}]", plain)
+    if named := [part for part in parts if part in _NAMES.values()]:
+        return " ".join([*named, parts[-1]])
+    kin = " ".join(part if part in PROMPT_ENDS else "w" for part in parts)
+    return re.sub(r"w(?: w)+", "w", kin) if bare != prompt.rstrip() and "w" in kin else ""
 
 
 def is_continuation(prompt: str) -> bool:
@@ -84,14 +100,18 @@ class Prompts:
     shapes: tuple[str, ...]
     first: str = ""
     """The shape of the first one, which is the shell's."""
+    repeated: frozenset[str] = frozenset()
+    """Shapes that were seen more than once, just so."""
 
     @classmethod
     def learn(cls, seen: Iterable[str]) -> Prompts:
         """Learn from prompts whose end is known."""
-        found = [shape_of(_SOON_TYPED.sub(r"\1", prompt.rstrip())) for prompt in seen if prompt.strip()]
-        counted = Counter(found)
-        shapes = tuple(shape for shape, _ in counted.most_common())
-        return cls(tuple(_pattern(shape) for shape in shapes), shapes, found[0] if found else "")
+        prompts = [prompt.rstrip() for prompt in seen if prompt.strip()]
+        found = [shape_of(_SOON_TYPED.sub(r"\1", prompt)) for prompt in prompts]
+        shapes = tuple(shape for shape, _ in Counter(found).most_common())
+        times = Counter(shape_of(prompt) for prompt in prompts if not _SOON_TYPED.search(prompt))
+        repeated = frozenset(shape for shape, count in times.items() if count > 1)
+        return cls(tuple(_pattern(shape) for shape in shapes), shapes, found[0] if found else "", repeated)
 
     def length(self, line: str) -> int | None:
         """How long the prompt at the beginning of `line` is; None where none is known by its look."""
@@ -116,11 +136,13 @@ class Prompts:
         return ends and bool(self.shapes) and shape_of(prompt) != self.first
 
     def is_usual(self, prompt: str) -> bool:
-        """Whether it ends with the sign of the most frequent one, whatever place and branch it tells before."""
+        """Whether it was seen again, or ends with the sign of the most frequent one, whatever it tells before."""
         if not self.shapes or _SOON_TYPED.search(prompt.rstrip()):
             return False
-        return shape_of(prompt) == self.shapes[0] or (
-            prompt.rstrip()[-1:] == self.shapes[0][-1:] and self.shapes[0][-1] != "w"
+        return (
+            shape_of(prompt) in self.repeated
+            or shape_of(prompt) == self.shapes[0]
+            or (prompt.rstrip()[-1:] == self.shapes[0][-1:] and self.shapes[0][-1] != "w")
         )
 
 

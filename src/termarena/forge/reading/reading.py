@@ -12,10 +12,11 @@ from termarena.forge.reading.keystrokes import KeystrokeWatcher
 from termarena.forge.reading.mining import mine
 from termarena.forge.reading.page import Page
 from termarena.forge.reading.playing import play
+from termarena.forge.reading.prompts import is_interpreter
 from termarena.forge.reading.resolving import resolve, with_prompts, without_completions
 from termarena.forge.reading.tape import tape_of
 from termarena.forge.reading.watching import LineWatcher
-from termarena.forge.transcript import Tier, Transcript
+from termarena.forge.transcript import REPOSITORY, Tier, Transcript
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,8 @@ __all__ = ["read", "read_bytes", "read_loaded"]
 
 QUIET_S: Final = 0.12
 """Prompts arrive in one burst; people type later than this."""
+LEAST_SHOWN: Final = 3
+"""Lines that a script seems to type; fewer may stand in any file that is shown."""
 
 
 def read(path: Path) -> Transcript:
@@ -49,7 +52,9 @@ def _from(origin: Origin, transcript: Transcript) -> Transcript:
     if facts.recorded_at is None and origin.submitted_at:
         facts = facts.model_copy(update={"recorded_at": origin.submitted_at})
     named = {"source": origin.address, "title": transcript.title or origin.title, "licence": origin.licence}
-    return transcript.model_copy(update={**named, "facts": facts})
+    linked = REPOSITORY.search(f"{origin.title}\n{origin.description}")
+    repository = origin.repository or (linked[0].removesuffix(".git") if linked else None)
+    return transcript.model_copy(update={**named, "repository": repository, "facts": facts})
 
 
 def read_bytes(raw: bytes, *, source: str) -> Transcript:
@@ -96,7 +101,7 @@ def _look(tape: Tape, recording: Recording) -> _Found:
         if has_marks or tape.has_edits:
             lines = LineWatcher(page, marks=has_marks)
             text = play(tape, page, lines, tape.quiets(QUIET_S))
-            return _Found(lines.drafts, text)
+            return _Found(_with_demonstrations(lines.drafts, tape), text)
         keys = KeystrokeWatcher(page, tape)
         text = play(tape, page, keys, tape.borders())
     entered = without_completions(keys.drafts)
@@ -105,6 +110,25 @@ def _look(tape: Tape, recording: Recording) -> _Found:
     mined = mine(text, Tier.PROMPT if is_timed else Tier.TEXT, (draft.prompt or "" for draft in typed))
     is_more = len(mined) > len(typed) + len(keys.drafts) - len(entered)
     return _Found(mined if is_more else typed, text)
+
+
+def _with_demonstrations(drafts: list[Draft], tape: Tape) -> list[Draft]:
+    """The drafts; a script that types commands for its viewers, with a prompt of its own, is those commands."""
+    kept: list[Draft] = []
+    for draft in drafts:
+        shown = mine(draft.output, Tier.PROMPT) if _is_slow(draft, tape) else []
+        is_shell = not any(is_interpreter(one.prompt or "") for one in shown)
+        is_typed = len(shown) >= LEAST_SHOWN and is_shell
+        for one in shown if is_typed else ():
+            one.began_s = one.ended_s = draft.began_s
+        kept += shown if is_typed else [draft]
+    return kept
+
+
+def _is_slow(draft: Draft, tape: Tape) -> bool:
+    if draft.began_at is None or draft.ended_at is None:
+        return False
+    return tape.slow_lines(draft.began_at, draft.ended_at) >= LEAST_SHOWN
 
 
 def _title(recording: Recording) -> str:

@@ -13,6 +13,7 @@ from termarena.forge.reading.prompts import (
     is_continuation,
     is_interpreter,
     looks_open,
+    shape_of,
 )
 from termarena.forge.transcript import Tier
 
@@ -50,8 +51,8 @@ def without_completions(drafts: Sequence[Draft]) -> list[Draft]:
 
 def with_prompts(drafts: Sequence[Draft]) -> list[Draft]:
     """Those that begin with what can be a prompt: it ends like one, or was seen more than once."""
-    seen = Counter(draft.prompt for draft in drafts if draft.prompt)
-    return [draft for draft in drafts if draft.prompt and _is_prompt(draft.prompt, seen[draft.prompt])]
+    seen = Counter(shape_of(draft.prompt) for draft in drafts if draft.prompt)
+    return [draft for draft in drafts if draft.prompt and _is_prompt(draft.prompt, seen[shape_of(draft.prompt)])]
 
 
 def _is_prompt(prompt: str, times: int) -> bool:

@@ -36,6 +36,7 @@ _UNFINISHED_LINE: Final = re.compile(rb"(\x1b\[7m)[%#](\x1b\[27m(?:\x1b\[1m)?\x1
 _MOVE: Final = re.compile(rb"\x1b\[(\d{1,4});\d{1,4}[Hf]")
 LEAST_MOVES, LEAST_ROWS = 12, 6
 """A progress bar goes to one row again and again; a program that draws the screen goes to many."""
+LEAST_PIECES: Final = 4
 _SIZE: Final = re.compile(r"(\d{1,4})x(\d{1,4})")
 
 
@@ -93,6 +94,16 @@ class Tape:
         """Whether a program drew the whole screen there, without asking for the alternate one."""
         rows = [found[1] for found in _MOVE.finditer(self.content, start, end)]
         return len(rows) >= LEAST_MOVES and len(set(rows)) >= LEAST_ROWS
+
+    def slow_lines(self, start: int, end: int) -> int:
+        """How many lines there came piece by piece, as they do where somebody types."""
+        slow, pieces, before = 0, 0, start
+        for at in (*self.starts[bisect_right(self.starts, start) : bisect_right(self.starts, end)], end):
+            if self.content.find(b"\n", before, at) >= 0:
+                slow += pieces >= LEAST_PIECES
+                pieces = 0
+            pieces, before = pieces + 1, at
+        return slow
 
     def quiets(self, longer_s: float) -> Iterator[Sign]:
         """The points before which nothing was written for longer than this."""

@@ -44,6 +44,7 @@ class LineWatcher:
         self._at = 0
         self._has_prompt = False
         self._is_redrawn = False
+        self._is_cleared = False
         if not marks:
             self._put("line")
 
@@ -119,9 +120,15 @@ class LineWatcher:
             self._has_prompt = False
             self._put("edit")
             self._drop("gap")
+            self._is_cleared = False
             self._shown_s = at_s
+        elif kind is SignKind.ERASE and "edit" in self._pins:
+            # The screen is cleared while a line is edited (Ctrl-L): the prompt is drawn again at its top.
+            self._is_cleared = True
+            self._drop("gap")
         elif kind is SignKind.QUIET and "edit" in self._pins and "gap" not in self._pins:
-            self._put("gap")
+            if self._page.here().column:  # else the prompt is still being made, as by fish with a slow one
+                self._put("gap")
         elif kind is SignKind.ENTER and "line" in self._pins:
             self._begin_edited()
 
@@ -140,6 +147,8 @@ class LineWatcher:
         edit = self._take("edit") if "edit" in self._pins else None
         gap = self._take("gap") if "gap" in self._pins else None
         here = self._page.here()
+        if self._is_cleared:
+            start = edit = here._replace(row=self._page.top_row(), column=0)
         if edit is not None and start.row == edit.row:
             start = start._replace(column=0)
         is_seen = edit is not None and gap is not None and start <= gap and gap.row <= here.row

@@ -69,6 +69,7 @@ def _take(
     stored = f"recording.{_SUFFIXES[recording.version]}"
     origin = Origin(
         address=address,
+        repository=checkout.address if checkout else "",
         file=stored,
         digest=digest,
         title=_title(recording),

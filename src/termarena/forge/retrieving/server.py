@@ -63,11 +63,15 @@ class ServerPlan:
 
 
 class _Unwanted(Exception):
-    """A recording that is left out, and how that is written down."""
+    """A recording that is left out, and how that is written down.
 
-    def __init__(self, state: State, why: str) -> None:
+    With `stays`, what was retrieved of it earlier is kept: a server may ask for a login today and not tomorrow.
+    """
+
+    def __init__(self, state: State, why: str, *, stays: bool = False) -> None:
         super().__init__(why)
         self.state = state
+        self.stays = stays
 
 
 def retrieve_from_server(
@@ -205,7 +209,10 @@ class _Errand:
     def _leave_out(self, entry: Entry, address: str, unwanted: _Unwanted, *, was_there: bool) -> None:
         self.index.note(entry.id, unwanted.state, str(unwanted))
         self.done.count(unwanted.state)
-        if unwanted.state in ("gone", "blocked", "refused") and self.shelf.remove(entry.id) and was_there:
+        if unwanted.stays:
+            kept = "; what was retrieved earlier is kept" if was_there else ""
+            self.done.problems.append(f"{address}: {unwanted}{kept}")
+        elif unwanted.state in ("gone", "blocked", "refused") and self.shelf.remove(entry.id) and was_there:
             self.done.withdrawn.append(address)
 
     def _fetch(self, entry: Entry, address: str) -> None:
@@ -227,7 +234,8 @@ class _Errand:
             return visit.body
         if visit.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             raise _Unwanted("gone", f"it answered {visit.status}")
-        raise _Unwanted("refused", f"it answered {visit.status}")
+        is_asking = visit.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        raise _Unwanted("refused", f"it answered {visit.status}", stays=is_asking)
 
     def _content(self, address: str, shown: Shown) -> tuple[str, bytes]:
         """The original where that is allowed and can be had, else the transcript."""
@@ -242,7 +250,7 @@ class _Errand:
         try:
             return "recording.txt", self._get(f"{address}.txt", limit_bytes=LARGEST_RECORDING_BYTES)
         except _Unwanted as unwanted:
-            raise _Unwanted("missing", f"its transcript: {unwanted}") from unwanted
+            raise _Unwanted("missing", f"its transcript: {unwanted}", stays=unwanted.stays) from unwanted
 
     def _origin(self, entry: Entry, shown: Shown, address: str, file: str, digest: str) -> Origin:
         return Origin(

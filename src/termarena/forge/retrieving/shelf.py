@@ -41,6 +41,8 @@ class Origin(BaseModel):
 
     address: str
     """Where its author can find it: a page, a repository with path and commit, or the name of a file."""
+    repository: str = ""
+    """The repository that it lies in, where it comes from a checkout."""
     file: str
     """Its own file, beside this record."""
     digest: str

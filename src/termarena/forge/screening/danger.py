@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.shell.calls import SHELLS, UNKNOWN
@@ -26,8 +27,14 @@ _MINERS: Final = frozenset(
     {"xmrig", "minerd", "cgminer", "bfgminer", "ethminer", "cpuminer", "nbminer", "t-rex", "phoenixminer"}
 )
 _BROKEN_RISKS: Final = re.compile(
-    rf"\brm\s+(?:-\w+\s+|--\w[\w-]*\s+)*(?:-\w*[rR]\w*|--recursive)\s.*(?<!\S)(?:~|{_SYSTEM})/?\*?(?:\s|$)|/dev/(?:tcp|udp|sd[a-z]|nvme)"
+    rf"\brm\s+(?:-\w+\s+|--\w[\w-]*\s+)*(?:-\w*[rR]\w*|--recursive)\s.*(?<!\S)(?:~|{_SYSTEM})/?\*?(?:[\s\"')]|$)|/dev/(?:tcp|udp|sd[a-z]|nvme)"
     r"|\bmkfs|:\(\)\s*\{|\b(?:curl|wget)\b[^\n]*\|\s*(?:sudo\s+)?(?:\w*sh|python\d?)\b|\bnc\b[^\n]*\s-\w*e|\bxmrig\b|stratum\+"
+)
+_INLINE: Final = re.compile(r"-\w*[ceEr]|--eval|--execute")
+_LANGUAGES: Final = re.compile(r"(?:python|perl|ruby|node|php|lua|awk|gawk|mawk)[\d.]*")
+_HARM: Final = re.compile(
+    rf"rmtree\(\s*(?:path=)?[\"'](?:~|{_SYSTEM})/?[\"']|rmSync\(\s*[\"'](?:~|{_SYSTEM})/?[\"']|\bfork while\b"
+    rf"|remove_tree\(\s*[\"']{_SYSTEM}/?[\"']"
 )
 
 
@@ -50,15 +57,22 @@ def dangers(script: Called, text: str) -> Iterator[Danger]:
 
 
 def _in_call(call: Call) -> Iterator[Danger]:
-    for rule in (_removes, _overwrites_disk, _pipes_to_shell, _opens_shell, _mines, _opens_all):
+    for rule in (_removes, _overwrites_disk, _pipes_to_shell, _opens_shell, _mines, _opens_all, _scripts_harm):
         if (reason := rule(call)) is not None:
             yield Danger(rule.__name__.strip("_").replace("_", "-"), reason, call.text[:200])
 
 
 def _removes(call: Call) -> str | None:
-    if call.program != "rm" or not call.has_flag("rR", "--recursive"):
-        return None
-    whole = [word for word in call.operands() if _WHOLE.fullmatch(word)]
+    if call.program == "find":
+        places = takewhile(lambda word: not word.startswith(("-", "(", "!")), call.arguments)
+        named = list(places) if "-delete" in call.arguments else []
+    elif call.program == "rsync" and any(word.startswith("--del") for word in call.arguments):
+        named = call.operands()[-1:]
+    elif call.program == "mv":
+        named = call.operands()[:-1]
+    else:
+        named = call.operands() if call.program == "rm" and call.has_flag("rR", "--recursive") else []
+    whole = [word for word in named if _WHOLE.fullmatch(word)]
     return f"it removes {whole[0]} with everything in it" if whole else None
 
 
@@ -104,3 +118,14 @@ def _opens_all(call: Call) -> str | None:
         return None
     whole = [word for word in call.operands()[1:] if _WHOLE.fullmatch(word)]
     return f"it changes the rights of everything in {whole[0]}" if whole else None
+
+
+def _scripts_harm(call: Call) -> str | None:
+    """A program of another language within the command line is judged by its look: nothing here takes it apart."""
+    if not _LANGUAGES.fullmatch(call.program):
+        return None
+    is_awk = call.program.endswith("awk")
+    programs = [text for option, text in pairwise(call.arguments) if is_awk or _INLINE.fullmatch(option)]
+    programs += call.arguments[:1] if is_awk else ()
+    harmful = [text for text in programs if _BROKEN_RISKS.search(text) or _HARM.search(text)]
+    return f"the {call.program} program in it looks dangerous" if harmful else None

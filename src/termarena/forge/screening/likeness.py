@@ -10,14 +10,14 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from termarena.forge.transcript import Transcript
 
-__all__ = ["Known", "Likeness", "Sketch", "sketch_of"]
+__all__ = ["Kept", "Known", "Likeness", "Sketch", "sketch_of"]
 
 SKETCH_SIZE: Final = 64
 INDEXED: Final = 12
@@ -27,6 +27,14 @@ NGRAM_WORDS: Final = 6
 _NOISE: Final = re.compile(r"[0-9a-f]{7,40}\b|\d+|\s+")
 
 Sketch = tuple[int, ...]
+
+
+class Kept(NamedTuple):
+    """What stays in memory of a recording that is kept."""
+
+    source: str
+    digest: str
+    sketch: Sketch
 
 
 def sketch_of(transcript: Transcript) -> Sketch:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from termarena.forge.screening.findings import Quality
+from termarena.forge.transcript import REPOSITORY
 from termarena.shell.effects import changes_state
 from termarena.shell.words import words
 
@@ -29,7 +30,6 @@ _SUCCESS: Final = re.compile(
     r"(?i)\b(?:passed|success(?:ful(?:ly)?)?|complete[d]?|done|ok|identical|valid|created|built|installed|100%)\b"
 )
 _CHECKING: Final = words("cat ls diff cmp test head tail grep wc stat file git tree jq curl md5sum sha256sum make")
-_LINK: Final = re.compile(r"https?://(?:github|gitlab|codeberg|bitbucket)\.[a-z]+/[\w.-]+/[\w.-]+")
 _TITLE_WORDS: Final = 3
 
 
@@ -93,7 +93,7 @@ def _context(transcript: Transcript) -> int:
     """What tells the purpose: a title, one in words, a repository that can be fetched."""
     words = len(re.findall(r"\w{2,}", transcript.title))
     typed = "\n".join(command.text for command in transcript.commands)
-    has_link = _LINK.search(transcript.title + "\n" + typed) is not None
+    has_link = transcript.repository is not None or REPOSITORY.search(transcript.title + "\n" + typed) is not None
     has_notes = any(command.text.startswith("#") for command in transcript.commands)
     return min(HIGHEST, bool(words) + (words >= _TITLE_WORDS) + (has_link or has_notes))
 

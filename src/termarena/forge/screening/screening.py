@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from termarena.forge.messages import with_message
 from termarena.forge.screening.danger import dangers
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Redaction, Screening
 from termarena.forge.screening.hosting import needs_of_call, needs_of_machine
@@ -30,6 +31,7 @@ EXCERPT: Final = 160
 SHOWN_EVIDENCE: Final = 5
 _SENTENCE: Final = re.compile(r"[A-Z(][\w'(),-]*(?: [\w'(),./-]+){2,}[.:!?]?$")
 _ELSEWHERE: Final = words("cloud remote-host private-address private-repository")
+_MULTIPLEXERS: Final = words("tmux screen byobu zellij dvtm abduco")
 _IDLE: Final = words("exit logout clear reset history")
 # Programs that show a secret to somebody who checks it: a placeholder in its place makes the command fail.
 _SECRET_USERS: Final = words(
@@ -168,16 +170,22 @@ def _surface(case: _Case) -> Iterator[Finding]:
         calls = ShellReader().read(command.text).calls
         program = calls[-1].program if calls else ""
         shown = (f"command {number + 1}", command.text)
-        if calls and is_pager(calls[-1]):
+        if program in _MULTIPLEXERS:
+            reason = f"{program} held the screen: lines typed inside of it are not read"
+            yield _finding(Gate.SURFACE, "multiplexer", effect, reason, shown)
+        elif with_message(command.text, command.output) is not None:
+            yield _finding(Gate.SURFACE, "message", "note", "git showed an editor, and says what was written", shown)
+        elif calls and is_pager(calls[-1]):
             yield _finding(Gate.SURFACE, "pager", "note", f"{program} took the screen to show something", shown)
         else:
             yield _finding(
                 Gate.SURFACE, "full-screen", effect, f"{program or 'a program'} took the whole screen", shown
             )
     if case.transcript.alternate_screen and not full:
-        yield _finding(
-            Gate.SURFACE, "full-screen", effect, "something took the whole screen, and no command is known for it"
-        )
+        is_all = not case.transcript.commands and not case.transcript.text.strip()
+        inside = "all of it is on the alternate screen, as within tmux or screen: lines typed there are not read"
+        reason = inside if is_all else "something took the whole screen, and no command is known for it"
+        yield _finding(Gate.SURFACE, "multiplexer" if is_all else "full-screen", effect, reason)
     foreign = [command for command in case.transcript.commands if not command.shell]
     if len(foreign) > case.rules.most_foreign_share * len(case.transcript.commands):
         reason = f"{len(foreign)} of {len(case.transcript.commands)} lines were typed into something else than a shell"
@@ -204,7 +212,8 @@ def _length(case: _Case) -> Iterator[Finding]:
     ]
     changes = sum(changes_state(call) for script in case.scripts for call in script.calls)
     if len(working) < case.rules.least_commands:
-        reason = f"it has {len(working)} commands; {case.rules.least_commands} are the least"
+        told = "1 command" if len(working) == 1 else f"{len(working)} commands"
+        reason = f"it has {told}; {case.rules.least_commands} are the least"
         yield _finding(Gate.LENGTH, "too-short", "drop", reason)
     elif changes < case.rules.least_state_changes:
         yield _finding(

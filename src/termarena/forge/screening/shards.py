@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.forge.casts import Loaded
-    from termarena.forge.screening.likeness import Sketch
+    from termarena.forge.screening.likeness import Kept, Sketch
 
 __all__ = ["ScreenPlan", "screen_file", "screen_files"]
 
@@ -33,6 +33,8 @@ class ScreenPlan:
     known: Known | None = None
     where: Where = HERE
     keeps_transcripts: bool = False
+    earlier: tuple[Kept, ...] = ()
+    """What was kept by earlier calls: a recording that is like one of those is refused."""
 
 
 class _Judged(NamedTuple):
@@ -83,6 +85,10 @@ def _judge(loaded: Loaded, *, rules: ScreenRules, keeps_transcript: bool) -> _Ju
 def _apart(kept: Sequence[_Judged], plan: ScreenPlan) -> Iterator[Screening]:
     """The kept ones, best first; those like a better one, or like a known task, are refused."""
     likeness = Likeness(plan.rules.near_duplicate)
+    again = {judged.screening.digest for judged in kept}
+    for one in plan.earlier:
+        if one.digest not in again:  # else it is looked at anew
+            likeness.add(one.source, one.sketch)
     for judged in sorted(kept, key=_worth):
         found = judged.screening
         share = plan.known.share(judged.typed) if plan.known is not None else 0.0
