@@ -200,8 +200,9 @@ async def test_a_battle_with_nobody_ends_early_and_says_what_was_not_tried(tmp_p
     config = GreenConfig(driver="namespace", session=SessionSettings(first_contact_s=0.01))
     async with green_at(tmp_path, home, config=config) as green:
         result = await green.battle("http://127.0.0.1:9", attempts=20)
-    assert (result["max_score"], result["agent_errors"], len(result["rows"])) == (20, 3, 3)
-    assert (result["not_tried"], result["unscored"], result["pass_rate_bounds"]) == (17, 17, [0, 85])
+    assert (result["max_score"], result["agent_errors"], result["rows"]) == (20, 0, [])
+    assert (result["not_tried"], result["unscored"], result["pass_rate_bounds"]) == (20, 20, [0, 100])
+    assert "nobody was there" in result["stopped"]
 
 
 async def test_a_silent_battle_has_a_heart_and_a_lost_stream_is_taken_up_again(

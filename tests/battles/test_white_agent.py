@@ -213,10 +213,10 @@ async def test_one_that_never_answers_runs_out_of_its_own_time(bench: Bench) -> 
 
 async def test_nobody_there(bench: Bench) -> None:
     result = await bench.run("a2a:http://127.0.0.1:9")
-    assert (result.outcome, result.agent_end) == ("unsolved", "error")
-    assert result.agent_error is not None
-    assert result.agent_error.kind == "AgentGone"
-    assert "green check" in (result.agent_error.hint or "")
+    assert (result.outcome, result.agent_end, result.fault) == ("unscored", None, "infra")
+    assert result.fault_detail is not None
+    assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("AgentAbsent", True)
+    assert "green check" in (result.fault_detail.hint or "")
 
 
 async def test_one_that_is_gone_in_the_middle_is_told_from_one_that_fails(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from termarena.battles.addresses import AddressPolicy
 from termarena.battles.conversation import Conversation, Patience, origin_of
 from termarena.battles.session import Session, SessionLimits
 from termarena.battles.shell_v1 import Malformed, Submit, error_message, objects_in, read_request, usage_in
-from termarena.core.errors import AgentUnreachable, UsageError
+from termarena.core.errors import AgentAbsent, AgentGone, AgentUnreachable, UsageError
 from termarena.core.trajectory import Step
 
 if TYPE_CHECKING:
@@ -96,9 +97,11 @@ class WhiteAgent:
         self._url = url
         self._options = options or WhiteOptions()
         self.usage = Usage()
+        self._was_there = False
 
     async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
-        """Raises `AgentUnreachable`, `AddressRefused`, and what says that the sandbox is gone."""
+        """Raises `AgentUnreachable`, `AgentAbsent` where nobody was there from the first, `AddressRefused`, and what
+        says that the sandbox is gone."""
 
         def told(direction: str, content: object) -> None:
             workspace.message(cast('Literal["sent", "received"]', direction), content)
@@ -109,11 +112,24 @@ class WhiteAgent:
         patience = replace(options.patience, first_contact_s=first_contact_s)
         async with Session(workspace, brief, options.limits) as session:
             try:
-                async with Conversation(self._url, options.policy, patience, told, dict(options.headers)) as white:
+                async with contextlib.AsyncExitStack() as life:
+                    talk = Conversation(self._url, options.policy, patience, told, dict(options.headers))
+                    white = await self._met(life, talk)
                     return await self._converse(white, session, workspace)
             finally:
                 if options.ended is not None:
                     options.ended(brief, session.tally)
+
+    async def _met(self, life: contextlib.AsyncExitStack, talk: Conversation) -> Conversation:
+        """The conversation, begun. Before the first nothing is told of the task: who goes later may have reasons."""
+        try:
+            begun = await life.enter_async_context(talk)
+        except AgentGone as error:
+            if self._was_there:
+                raise
+            raise AgentAbsent(error.address, error.problem, hint=error.hint) from error
+        self._was_there = True
+        return begun
 
     async def _converse(self, white: Conversation, session: Session, workspace: Workspace) -> AgentReport:
         if self._options.open_door is None:

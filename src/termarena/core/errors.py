@@ -41,6 +41,7 @@
     └── AgentError               the agent misbehaved
         ├── AgentUnreachable     an agent behind a network address does not answer (also an OSError)
         │   └── AgentGone        nobody is at its address
+        │       └── AgentAbsent  nobody was there from the first: nothing was asked of it
         └── WorkspaceClosed      it reached for the sandbox when its time was up or its work sealed
 
 A wrong answer is not an error: it is a verdict.
@@ -52,6 +53,7 @@ from typing import ClassVar, Literal
 
 __all__ = [
     "AddressRefused",
+    "AgentAbsent",
     "AgentError",
     "AgentGone",
     "AgentUnreachable",
@@ -514,6 +516,10 @@ class AgentUnreachable(AgentError, OSError):
 
 class AgentGone(AgentUnreachable):
     """Nobody is at an agent's address: no connection was to be had. The next trial would find the same."""
+
+
+class AgentAbsent(AgentGone):
+    """Nobody was at an agent's address when its work was to begin. Nothing was asked of it, so nothing is measured."""
 
 
 class WorkspaceClosed(AgentError):

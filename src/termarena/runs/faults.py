@@ -7,6 +7,7 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from termarena.core.errors import (
+    AgentAbsent,
     CapabilityMissing,
     EngineError,
     FetchNotRecorded,
@@ -75,11 +76,13 @@ def _words_of(error: BaseException) -> str:
 
 
 def is_machinery(error: BaseException) -> bool:
-    """Whether an error that came out of an agent's work is ours: the sandbox, its engine or the model is gone.
+    """Whether an error that came out of an agent's work is ours: the sandbox, its engine or the model is gone, or an
+    agent elsewhere was never to be had.
 
     Every other error of the sandbox room is an answer that the agent did not take: a missing file, an ended shell.
     """
-    return isinstance(error, SandboxBroken | EngineError | SandboxStartError | CapabilityMissing | ModelUnavailable)
+    gone = SandboxBroken | EngineError | SandboxStartError | CapabilityMissing | ModelUnavailable
+    return isinstance(error, gone | AgentAbsent)
 
 
 def has_exhausted_resources(usage: Usage | None) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from termarena import __version__
 from termarena.agents.casts import scrub_casts
-from termarena.core.errors import AgentGone, RunNotWritable
+from termarena.core.errors import AgentAbsent, AgentGone, RunNotWritable
 from termarena.core.scrub import Scrubber
 from termarena.runs.engine import TrialStarting
 from termarena.runs.listening import Listener, Progress, Quiet
@@ -230,13 +230,14 @@ class _Execution:
 
     def _look_for_agent(self, result: TrialResult) -> None:
         """Stop where nobody has been at the agent's address for long: further trials would measure nothing."""
-        is_absent = result.agent_error is not None and result.agent_error.kind == AgentGone.__name__
+        problem = result.agent_error or result.fault_detail
+        is_absent = problem is not None and problem.kind in (AgentGone.__name__, AgentAbsent.__name__)
         self._absences = self._absences + 1 if is_absent else 0
         if self._absences == MOST_ABSENCES:
             address = self._run.lock.options.agent.partition(":")[2]
-            problem = f"nobody was there for {MOST_ABSENCES} trials in a row, and the run was stopped"
+            words = f"nobody was there for {MOST_ABSENCES} trials in a row, and the run was stopped"
             hint = f"start it again, then go on: termarena resume {shlex.quote(str(self._run.folder.path))}"
-            self._gone = AgentGone(address, problem, hint=hint)
+            self._gone = AgentGone(address, words, hint=hint)
             self._engine.cancel()
 
     def _settle(self, summary: TrialSummary) -> None:

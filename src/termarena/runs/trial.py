@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from termarena.agents.casts import scrub_casts
 from termarena.agents.contract import AgentReport, Brief, Ground, Metered, Resident
 from termarena.agents.workspace import TrialWorkspace
-from termarena.core.errors import SandboxError
+from termarena.core.errors import AgentAbsent, SandboxError
 from termarena.core.trajectory import TrajectoryAgent
 from termarena.grading.integrity import examine
 from termarena.grading.steps import combine, goes_on
@@ -231,7 +231,8 @@ class Trial:
 
 def _is_credible(error: Exception, agent: Agent, workspace: TrialWorkspace) -> bool:
     """Whether an agent that says so lost its sandbox, or its model: the workspace raised it, or our own loop did."""
-    return workspace.has_raised(error) or (isinstance(error, ModelUnavailable) and isinstance(agent, Metered))
+    is_of_ours = isinstance(error, ModelUnavailable | AgentAbsent) and isinstance(agent, Metered)
+    return workspace.has_raised(error) or is_of_ours
 
 
 async def _hang_up(box: Sandbox, workspace: TrialWorkspace) -> None:
