@@ -163,7 +163,10 @@ async def test_the_agent_that_is_measured_reports_no_result_and_sees_no_other_ba
             order: dict[str, Any] = {"green_agent_id": green_id, "opponents": [{"name": "w", "agent_id": white_id}]}
             battle = await known.start(order)
             words = {name: Backend(await asyncio.wait_for(url, PATIENCE_S)) for name, url in told.items()}
-            await words["white"].tell(battle, "I am at work")
+            await words["white"].tell(battle, "I am at work")  # which our client says in the referee's name
+            told_of: Any = (await words["white"].battle(battle))["interact_history"]
+            (history,) = [one for one in told_of if one["message"] == "I am at work"]
+            assert history["reported_by"] == "w"
             result: dict[str, Any] = {"message": "I won", "winner": "w", "detail": {"score": 1}, "table": ""}
             with pytest.raises(FetchError, match="403"):
                 await words["white"].report(battle, **result)

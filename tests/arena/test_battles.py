@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from websockets.typing import Origin
 
 from battles.whites import SOLVES
 from support.arena_server import PATIENCE_S, served, until
-from support.battle_ground import Held, asked, battle_config, battling_server, ended, registered, white_served
+from support.battle_ground import Held, asked, battle_config, battling_server, ended, queued, registered, white_served
 from support.made_runs import made_run
 from termarena.arena import battling, broadcasting, contenders
 from termarena.arena.broadcasting import QUEUE, Broadcasts
@@ -32,7 +31,7 @@ from termarena.arena.contenders import Card, Registration
 from termarena.arena.database import Database
 from termarena.arena.hall import Hall
 from termarena.arena.keys import Holder, add_key
-from termarena.arena.schema import Contender
+from termarena.arena.sealing import Seal
 from termarena.arena.sending import Sender, hand_in
 from termarena.arena.tailing import Happening, Tail
 from termarena.core.errors import Refused
@@ -123,7 +122,7 @@ def test_a_battle_is_watched_over_a_websocket(runs: Path, home: Path) -> None:
 
 def test_a_viewer_who_hangs_up_is_gone_even_where_nothing_happens(tmp_path: Path) -> None:
     with served(tmp_path / "runs") as server:
-        battle = _queued(server.held.database)
+        battle = queued(server.held.database)
         address = f"{server.url.replace('http', 'ws')}/api/battles/{battle}/ws"
         with websockets.sync.client.connect(address, open_timeout=PATIENCE_S) as socket:
             assert json.loads(socket.recv())["data"]["state"] == "queued"
@@ -212,8 +211,8 @@ def test_agents_that_do_not_answer_hold_up_no_other_look(
 ) -> None:
     waiting = threading.Event()
 
-    async def fetch(url: str, policy: AddressPolicy) -> Card:
-        del url, policy
+    async def fetch(url: str, policy: AddressPolicy, key: str | None) -> Card:
+        del url, policy, key
         waiting.set()
         await asyncio.sleep(3600)
         raise AssertionError("nobody waits so long")
@@ -221,7 +220,7 @@ def test_agents_that_do_not_answer_hold_up_no_other_look(
     monkeypatch.setattr(contenders, "fetch", fetch)
     with closing(Database(f"sqlite:///{runs.parent / 'arena.db'}")) as database:
         database.migrate()
-        battle = _queued(database)
+        battle = queued(database)
         with battling_server(runs, home, at_once=0, lease_s=0.2) as server:
             assert waiting.wait(PATIENCE_S)
             assert battling.claim(database, "gone", lease_s=-1, has_referee=True) is not None
@@ -245,7 +244,7 @@ def test_a_server_that_is_killed_leaves_a_battle_that_can_be_retried(runs: Path,
     url, held = f"sqlite:///{tmp_path / 'arena.db'}", Held()
     with white_served(lambda turn, _: held(turn)) as white, closing(Database(url)) as database:
         database.migrate()
-        battle = _queued(database, white)
+        battle = queued(database, white)
         words = [sys.executable, "-c", KILLED, str(runs), str(home), url, str(TESTS)]
         with subprocess.Popen(words, stdout=subprocess.PIPE) as process:  # noqa: S603 - ours
             assert held.begun.wait(PATIENCE_S)
@@ -261,31 +260,9 @@ def test_a_server_that_is_killed_leaves_a_battle_that_can_be_retried(runs: Path,
             assert (found["state"], found["tries"], found["run"]) == ("finished", 2, f"battle_{battle}-2")
 
 
-def _queued(database: Database, white: str = "http://127.0.0.1:1") -> str:
-    """A battle in the queue, its agent known without a card."""
-    slug, moment = secrets.token_hex(6), "2026-01-01T00:00:00.000Z"
-    with database.writing() as session:
-        session.add(
-            Contender(
-                slug=slug,
-                name="white",
-                url=white,
-                role="white",
-                card=Card("white", "", "1", ("terminal",)).as_json(),
-                about="{}",
-                owner="lab",
-                registered_at=moment,
-                checked_at=moment,
-                is_alive=True,
-                problem="",
-            )
-        )
-    return battling.create(database, battling.Wish(slug, None, {}, "lab")).id
-
-
 def test_nobody_sends_a_run_in_the_place_of_a_battles(runs: Path, tmp_path: Path) -> None:
     with served(runs) as server:
-        battle = _queued(server.held.database)
+        battle = queued(server.held.database)
         key = add_key(server.held.database, "lab", ["submit"])
         for name in (f"battle_{battle}", f"battle_{battle}-2"):
             view = made_run(tmp_path / name, {"one": "1"})
@@ -300,7 +277,7 @@ def test_nobody_sends_a_run_in_the_place_of_a_battles(runs: Path, tmp_path: Path
 def test_two_servers_never_have_one_battle(db_url: str) -> None:
     with closing(Database(db_url)) as one, closing(Database(db_url)) as other:
         one.migrate()
-        wanted = {_queued(one) for _ in range(20)}
+        wanted = {queued(one) for _ in range(20)}
 
         def claim_all(database: Database) -> list[str]:
             claims = iter(lambda: battling.claim(database, "x", lease_s=60, has_referee=True), None)
@@ -314,7 +291,7 @@ def test_two_servers_never_have_one_battle(db_url: str) -> None:
 def test_whoever_lost_its_lease_cannot_write_a_result(db_url: str) -> None:
     with closing(Database(db_url)) as database:
         database.migrate()
-        battle = _queued(database)
+        battle = queued(database)
         late = battling.claim(database, "late", lease_s=-1, has_referee=True)
         assert late is not None
         assert battling.give_up_abandoned(database) == 1
@@ -342,7 +319,7 @@ def test_whatever_a_referee_reports_pages_are_there(tmp_path: Path) -> None:
             ({**numbers, "rows": {"a": 1}}, "1 of 2"),
             ({**numbers, "rows": ["x" * battling.LARGEST_RESULT]}, "1 of 2"),
         ):
-            battle = _queued(server.held.database)
+            battle = queued(server.held.database)
             claimed = battling.claim(server.held.database, "x", lease_s=60, has_referee=True)
             assert claimed is not None
             assert battling.end(server.held.database, claimed, "x", "finished", message="", result=result)
@@ -364,7 +341,7 @@ def test_a_battle_that_another_server_put_into_the_queue_is_not_put_there_again(
                 return False
             return True
 
-        for battle in [_queued(one) for _ in range(5)]:
+        for battle in [queued(one) for _ in range(5)]:
             claimed = battling.claim(one, "x", lease_s=60, has_referee=True)
             assert claimed is not None
             assert battling.end(one, claimed, "x", "failed", message="")
@@ -391,7 +368,7 @@ async def test_a_viewer_that_does_not_keep_up_is_let_go(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with closing(Database(f"sqlite:///{tmp_path / 'arena.db'}")) as database:
         database.migrate()
-        battle = _queued(database)
+        battle = queued(database)
         with served(runs, f"sqlite:///{tmp_path / 'arena.db'}") as server:
             hall = Hall(server.held.config, database, hurry=lambda: None)
         broadcasts = Broadcasts(database, hall)
@@ -418,7 +395,7 @@ async def test_whoever_comes_late_is_told_the_last_of_it(tmp_path: Path, monkeyp
     lines = (json.dumps([n / 10, "o", f"{n:4} {'x ' * 1_000}"]) for n in range(4_000))
     attempt.cast().write_text("\n".join([json.dumps({"version": 2}), *lines, ""]))
     with served(tmp_path / "runs") as server:
-        battle = _queued(server.held.database)
+        battle = queued(server.held.database)
         hall = Hall(server.held.config, server.held.database, hurry=lambda: None)
         monkeypatch.setattr(hall, "folder_of", lambda _slug: folder)  # as if it were fought here
         tracemalloc.start()
@@ -463,15 +440,16 @@ def test_a_secret_in_pieces_is_not_shown_live(tmp_path: Path) -> None:
 
 
 async def test_the_same_agent_is_registered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fetch(url: str, policy: AddressPolicy) -> Card:
-        del policy
+    async def fetch(url: str, policy: AddressPolicy, key: str | None) -> Card:
+        del policy, key
         return Card(f"Agent of {url}", "", "1", ("terminal",))
 
     monkeypatch.setattr("termarena.arena.contenders.fetch", fetch)
     with closing(Database(f"sqlite:///{tmp_path / 'arena.db'}")) as database:
         database.migrate()
-        policy: Any = None
-        first = await contenders.register(database, policy, Registration("http://x/"), HOLDER)
-        again = await contenders.register(database, policy, Registration("http://x", name="X"), HOLDER)
-        green = await contenders.register(database, policy, Registration("http://x", "green"), HOLDER)
+        nobody: Any = None
+        registry = contenders.Registry(database, nobody, Seal(tmp_path))
+        first = await contenders.register(registry, Registration("http://x/"), HOLDER)
+        again = await contenders.register(registry, Registration("http://x", name="X"), HOLDER)
+        green = await contenders.register(registry, Registration("http://x", "green"), HOLDER)
         assert (first.id, again.name, green.id == first.id) == (again.id, "X", False)

@@ -6,12 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from alembic.runtime.migration import MigrationContext
 from sqlalchemy import func, inspect, select
 
 from support.made_runs import Made, made_run
 from termarena.arena.database import Database
 from termarena.arena.ingest import take_in
-from termarena.arena.schema import Run, RunTask, Table, Task, Trial
+from termarena.arena.schema import Battle, Contender, Run, RunTask, Table, Task, Trial
 from termarena.core.errors import JournalDamaged, TaskFormatError, UsageError
 from termarena.reports import build_report
 from termarena.runs.journal import Journal
@@ -154,6 +155,41 @@ def test_tables_go_up_and_down_and_are_those_of_the_schema(database: Database, t
     database.migrate()
     view = made_run(tmp_path / "mine", {"one": "1"})
     assert take_in(database, view.folder).trials == 1
+
+
+def test_a_database_is_brought_to_any_revision_from_any_other(database: Database) -> None:
+    def revision() -> str | None:
+        with database.engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+
+    for wanted in ("0001", "0002", "0002", "0003", "0001", "0003", "base", "0002", "head"):
+        database.migrate(wanted)
+        assert revision() == {"base": None, "head": "0003"}.get(wanted, wanted)
+
+
+def test_an_agent_that_was_registered_twice_is_one_and_keeps_its_battles(database: Database) -> None:
+    database.migrate("0002")
+    with database.engine.execution_options(writes=True).begin() as connection:
+        agent = (
+            "INSERT INTO contenders (id, slug, name, url, role, card, about, owner, registered_at, checked_at,"
+            " is_alive, problem) VALUES ({0}, 's{0}', 'n', 'http://{1}', 'white', '{{}}', '{{}}', 'lab', '', '',"
+            " true, '')"
+        )
+        for number, host in ((1, "x"), (2, "y"), (3, "x")):
+            connection.exec_driver_sql(agent.format(number, host))
+        battle = (
+            "INSERT INTO battles (id, slug, state, white_id, config, about, created_by, created_at, tries, message)"
+            " VALUES ({0}, 'b{0}', 'finished', {1}, '{{}}', '{{}}', 'lab', '', 1, '')"
+        )
+        for number, white in ((1, 3), (2, 2)):
+            connection.exec_driver_sql(battle.format(number, white))
+    database.migrate()
+    with database.reading() as session:
+        assert list(session.scalars(select(Contender.slug).order_by(Contender.id))) == ["s1", "s2"]
+        assert [tuple(row) for row in session.execute(select(Battle.slug, Battle.white_id).order_by(Battle.id))] == [
+            ("b1", 1),
+            ("b2", 2),
+        ]
 
 
 def test_a_database_of_a_newer_version_is_refused(database: Database) -> None:

@@ -183,6 +183,8 @@ def test_a_large_recording_is_fetched_in_pieces(browser: Browser, tmp_path: Path
         number = 0
         while file.tell() < 5 << 20:
             at = number / 100 + (60 if number > 100 else 0)
+            if number % 1000 == 500:
+                file.write(json.dumps([at, "m", f"place {number}"]) + "\n")
             file.write(json.dumps([at, "o", f"\x1b[32mline {number}\x1b[0m {'x' * 900}\r\n"]) + "\n")
             number += 1
     with served(tmp_path / "runs") as server, open_page(browser) as page:
@@ -194,6 +196,8 @@ def test_a_large_recording_is_fetched_in_pieces(browser: Browser, tmp_path: Path
         index = server.json("/runs/big/trials/one/1/terminal.cast/segments/index.json")
         last = len(index["segments"]) - 1
         assert last > 5
+        assert [label for _, label in index["markers"]] == [f"place {n}" for n in range(500, number, 1000)]
+        assert page.locator("#player .ap-marker").count() == len(index["markers"])
         assert "terminal.cast" not in asked
         assert "2.json" not in asked
         assert f"{last}.json" in asked

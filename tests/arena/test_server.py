@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.arena_server import Server, served
+from support.made_attempts import made_attempt
 from support.made_runs import Made, made_run
 from termarena.analysis import compare_runs
 from termarena.core.run_folder import RunFolder
@@ -149,6 +150,19 @@ def test_names_from_outside_are_never_markup(runs: Path, server: Server) -> None
         page = server.page(path)
         assert "&lt;script&gt;" in page
         assert "<script>" not in page
+
+
+def test_a_task_whose_name_is_not_utf8_is_taken_in_and_shown(runs: Path, server: Server) -> None:
+    name = "caf\udce9"
+    view = made_run(runs / "odd", {name: "10", "plain": "1"})
+    made_attempt(view.folder.attempt(name, 1), task=name)
+    assert server.look() == 1
+    assert server.json("/health")["problems"] == {}
+    slug = next(row["task_slug"] for row in server.json("/runs/odd/trials") if row["task_slug"] != "plain")
+    assert "Replay" in server.page(f"/runs/odd/{slug}/1")
+    for path in ("/", "/runs/odd", f"/tasks/{slug}"):
+        server.page(path)
+    assert server.json(f"/runs/odd/trials/{slug}/2")[0]["outcome"] == "unsolved"
 
 
 def test_an_empty_arena_says_how_to_begin(server: Server) -> None:

@@ -85,7 +85,7 @@ class White(AgentExecutor):
 
 
 @contextlib.asynccontextmanager
-async def white_at(white: AgentExecutor) -> AsyncIterator[str]:
+async def white_at(white: AgentExecutor, place: Place | None = None) -> AsyncIterator[str]:
     """Its address, while the block lasts."""
-    async with serve(white, WHITE_CARD, Place()) as served:
+    async with serve(white, WHITE_CARD, place or Place()) as served:
         yield served.url

@@ -46,6 +46,16 @@ def _events() -> list[list[Any]]:
     return found
 
 
+def test_markers_are_in_the_index_at_the_time_they_are_shown(tmp_path: Path) -> None:
+    events = [[0.5, "o", "a"], [1.0, "m", "first"], [61.0, "m", "x" * 500], [61.5, "o", "b"]]
+    index, (piece,) = _cut(_cast(tmp_path / "a.cast", events), tmp_path / "out")
+    assert index["markers"] == [[1.0, "first"], [3.0, "x" * segments.LONGEST_LABEL]]
+    assert [event[0] for event in piece["events"]] == [0.5, 3.5]
+    many = [[n / 10, "m", str(n)] for n in range(segments.MOST_MARKERS + 5)]
+    index, _ = _cut(_cast(tmp_path / "b.cast", [[0.0, "o", "a"], *many]), tmp_path / "many")
+    assert len(index["markers"]) == segments.MOST_MARKERS
+
+
 def test_every_segment_begins_as_the_screen_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 1000)
     events = _events()

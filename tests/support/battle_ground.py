@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,15 +12,21 @@ from typing import TYPE_CHECKING, Any
 from battles.whites import FINAL, SOLVES, White, white_at
 from support.arena_server import PATIENCE_S, Server, served, until
 from support.tasks import make_task
+from termarena.arena import battling
 from termarena.arena.config import BattleConfig
+from termarena.arena.contenders import Card
 from termarena.arena.keys import add_key
+from termarena.arena.schema import Contender
 from termarena.battles.addresses import AddressPolicy
-from termarena.battles.config import GreenConfig
+from termarena.battles.config import GreenConfig, SessionSettings
 from termarena.battles.referee import Referee
+from termarena.battles.serving import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from termarena.arena.database import Database
 
 
 def battle_config(runs: Path, home: Path, *, tasks: Sequence[str] = ("one",), **settings: Any) -> BattleConfig:  # noqa: ANN401 - fields of BattleConfig
@@ -28,7 +35,8 @@ def battle_config(runs: Path, home: Path, *, tasks: Sequence[str] = ("one",), **
     policy = AddressPolicy()
 
     def referee() -> Referee:
-        return Referee(GreenConfig(driver="namespace"), made, dataset="test", out=runs, home=home, policy=policy)
+        config = GreenConfig(driver="namespace", session=SessionSettings(first_contact_s=0.5))
+        return Referee(config, made, dataset="test", out=runs, home=home, policy=policy)
 
     return replace(BattleConfig(policy, referee, poll_interval_s=0.05), **settings)
 
@@ -43,13 +51,13 @@ def battling_server(runs: Path, home: Path, db_url: str | None = None, **setting
 
 
 @contextmanager
-def white_served(say: Callable[[int, str], Any] | None = None) -> Iterator[str]:
+def white_served(say: Callable[[int, str], Any] | None = None, *, key: str | None = None) -> Iterator[str]:
     """A white agent's address; without words of its own it solves the task."""
     began, stop = threading.Event(), threading.Event()
     address: list[str] = []
 
     async def serve() -> None:
-        async with white_at(White(say)) as url:
+        async with white_at(White(say), Place(key=key)) as url:
             address.append(url)
             began.set()
             await asyncio.to_thread(stop.wait)
@@ -82,6 +90,28 @@ def ended(server: Server, battle: str) -> Any:  # noqa: ANN401 - whatever JSON h
     """The battle, once it is over."""
     until(lambda: server.json(f"/battles/{battle}")["state"] not in ("queued", "running"))
     return server.json(f"/battles/{battle}")
+
+
+def queued(database: Database, white: str = "http://127.0.0.1:1") -> str:
+    """A battle in the queue, its agent known without a card."""
+    slug, moment = secrets.token_hex(6), "2026-01-01T00:00:00.000Z"
+    with database.writing() as session:
+        session.add(
+            Contender(
+                slug=slug,
+                name="white",
+                url=white,
+                role="white",
+                card=Card("white", "", "1", ("terminal",)).as_json(),
+                about="{}",
+                owner=slug,
+                registered_at=moment,
+                checked_at=moment,
+                is_alive=True,
+                problem="",
+            )
+        )
+    return battling.create(database, battling.Wish(slug, None, {}, "lab")).id
 
 
 class Held:

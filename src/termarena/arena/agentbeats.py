@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from termarena.arena import battling, contenders
-from termarena.arena.agentbeats_battle import CONTRACT, opened
+from termarena.arena.agentbeats_battle import CONTRACT, Opened, opened
 from termarena.arena.allowing import holder_of_token
 from termarena.arena.battle_api import LONGEST_CONFIG, battles_of, register
 from termarena.arena.battle_views import BattleRow, ContenderRow, EventRow, Role, contender_of
@@ -94,9 +94,9 @@ class EventBody(_Loose):
     terminal_output: str | None = None
     asciinema_url: str | None = None
 
-    def content(self) -> dict[str, Any]:
-        """As it is kept: long texts cut, a large detail left out with a word."""
-        kept: dict[str, Any] = {"text": self.message[:LONGEST_MESSAGE], "by": self.reported_by}
+    def content(self, by: str) -> dict[str, Any]:
+        """As it is kept, told by whom: long texts cut, a large detail left out with a word."""
+        kept: dict[str, Any] = {"text": self.message[:LONGEST_MESSAGE], "by": by}
         for name in ("markdown_content", "terminal_input", "terminal_output", "asciinema_url"):
             value = getattr(self, name)
             kept |= {name: value[:LONGEST_TEXT]} if value else {}
@@ -233,18 +233,23 @@ async def tell(request: Request, held: HeldNow, battle: Slug, body: EventBody) -
 
 def _tell(database: Database, slug: str, word: str, body: EventBody) -> None:
     with database.reading() as session:
-        _check(session, slug, word, is_result=body.is_result)
-    battling.tell(database, slug, [body.content()])
+        found = _check(session, slug, word, is_result=body.is_result)
+        # The referee speaks for others too; an agent speaks for itself, whoever it says it is.
+        opponent = str(json.loads(found.battle.about).get("opponent") or "white_agent")
+        by = (body.reported_by or "green_agent") if found.role == "green" else opponent
+    battling.tell(database, slug, [body.content(by)])
     if not body.is_result:
         return
     with database.writing() as session:
-        row = _check(session, slug, word, is_result=True)
+        row = _check(session, slug, word, is_result=True).battle
         row.result = battling.kept({**(body.detail or {}), "winner": body.winner, "message": body.message})
 
 
-def _check(session: Session, slug: str, word: str, *, is_result: bool) -> Battle:
-    """The battle, if it still takes reports and this word opens it; the result is the green agent's to tell. Raises
-    NotFound, Refused."""
+def _check(session: Session, slug: str, word: str, *, is_result: bool) -> Opened:
+    """The battle and whose word it is, if it still takes reports; the result is the green agent's to tell.
+
+    Raises NotFound, Refused.
+    """
     row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).first()
     if row is None:
         raise NotFound("no such battle is known here", hint="/api/battles lists those there are")
@@ -255,7 +260,7 @@ def _check(session: Session, slug: str, word: str, *, is_result: bool) -> Battle
         raise Refused("this needs the address that the battle's agents were given", status=401)
     if is_result and found.role != "green":
         raise Refused("the green agent alone reports the result", status=403)
-    return row
+    return found
 
 
 def _agent(row: ContenderRow, about: dict[str, Any]) -> dict[str, Any]:
@@ -288,7 +293,7 @@ def _battle(row: BattleRow, told: list[EventRow], opponent: str) -> dict[str, An
         "state": STATES.get(row.state, "error"),
         "interact_history": [_history(one) for one in told],
         "result": result,
-        **({"error": row.message} if row.state in ("failed", "infra_error") else {}),
+        **({"error": row.message} if row.can_be_retried else {}),
     }
 
 

@@ -46,6 +46,8 @@ class _Party:
         self.backend = ""
         """How it reports: an address of its own."""
         self.about: Mapping[str, Any] = json.loads(row.about)
+        self.headers: dict[str, str] = {}
+        """What it asks for with every request."""
 
 
 async def fight_by_report(
@@ -57,13 +59,15 @@ async def fight_by_report(
     """
     parties = await asyncio.to_thread(_parties, database, claimed)
     green, white = parties
+    for one in parties:
+        one.headers = {"Authorization": f"Bearer {claimed.keys[one.role]}"} if one.role in claimed.keys else {}
     words = await asyncio.to_thread(_new_words, database, claimed.slug)
     for one in parties:
         one.backend = f"{url}/agentbeats/by/{words[one.role]}"
     await _reset(parties, database, config)
     for one in parties:
         info = {"type": "battle_info", "battle_id": claimed.slug, "agent_name": one.name}
-        await _say(one.url, {**info, "agent_id": one.slug, "backend_url": one.backend}, config)
+        await _say(one, {**info, "agent_id": one.slug, "backend_url": one.backend}, config)
         say(f"{one.alias} knows of the battle")
     start = {
         "type": "battle_start",
@@ -123,14 +127,17 @@ def _not_ready(database: Database, launched: Sequence[_Party]) -> list[str]:
         return [row.url for row in rows if not json.loads(row.about).get("ready")]
 
 
-async def _say(url: str, message: Mapping[str, Any], config: BattleConfig) -> None:
+async def _say(party: _Party, message: Mapping[str, Any], config: BattleConfig) -> None:
     from termarena.battles.conversation import Conversation  # noqa: PLC0415 - an extra
 
     try:
-        async with asyncio.timeout(ANSWER_S), Conversation(url, config.policy) as talk:
+        async with (
+            asyncio.timeout(ANSWER_S),
+            Conversation(party.url, config.policy, headers=party.headers) as talk,
+        ):
             await talk.say(json.dumps(message))
     except TimeoutError as error:
-        raise AgentUnreachable(url, f"it did not answer within {ANSWER_S:g} s") from error
+        raise AgentUnreachable(party.url, f"it did not answer within {ANSWER_S:g} s") from error
 
 
 async def _reported(
@@ -141,7 +148,7 @@ async def _reported(
     from termarena.battles.conversation import Conversation  # noqa: PLC0415 - an extra
 
     async def begin() -> None:
-        async with Conversation(green.url, config.policy) as talk:
+        async with Conversation(green.url, config.policy, headers=green.headers) as talk:
             await talk.say(json.dumps(message))
 
     asked = asyncio.create_task(begin())

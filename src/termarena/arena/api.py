@@ -4,6 +4,7 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict
 
@@ -125,12 +126,12 @@ def fetch_file(held: HeldNow, run: Slug, task: Slug, place: Place, name: Slug) -
 
 
 @router.get("/runs/{run}/trials/{task}/{place}/{name}/segments/{piece}", response_class=FileResponse)
-def fetch_segment(held: HeldNow, run: Slug, task: Slug, place: Place, name: Slug, piece: Piece) -> FileResponse:
+async def fetch_segment(held: HeldNow, run: Slug, task: Slug, place: Place, name: Slug, piece: Piece) -> FileResponse:
     """A piece of a recording, or the index of its pieces: `index.json`, `0.json`, `1.json` …"""
-    recording = _file(held, run, task, (place, name))
+    recording = await run_in_threadpool(_file, held, run, task, (place, name))
     if not name.endswith(".cast"):
         raise NotFound("only recordings have pieces", hint="terminal.cast is one")
-    path = held.segments.file(recording, piece)
+    path = await held.segments.file(recording, piece)
     return FileResponse(path, media_type="application/json", headers={"Cache-Control": "private, max-age=60"})
 
 
@@ -142,7 +143,9 @@ def _file(held: Held, run: str, task: str, named: tuple[str, str]) -> FilePath:
         found = queries.tries(session, run, task, int(attempt))
         folder = RunFolder(queries.folder_of(session, run))
     is_there = any(one.retry == int(retry or 0) for one in found)
-    path = file_of(folder.attempt(found[0].task, int(attempt), retry=int(retry or 0)), name) if is_there else None
+    path = (
+        file_of(folder.attempt_in(found[0].task_slug, int(attempt), retry=int(retry or 0)), name) if is_there else None
+    )
     if path is None:
         raise NotFound("no such file of this attempt", hint="the trial's page lists those there are")
     return path

@@ -25,6 +25,7 @@ from termarena.arena.guarding import Buckets, Guard
 from termarena.arena.hall import Hall
 from termarena.arena.held import Held
 from termarena.arena.links import ServerLinks
+from termarena.arena.mcp_door import mcp_route
 from termarena.arena.proofs import Shelf
 from termarena.arena.rendering import render
 from termarena.arena.segmenting import Segments
@@ -53,13 +54,14 @@ def create_app(config: ArenaConfig) -> FastAPI:
     database.migrate()
     shelf = Shelf(database, config.proofs)
     watcher = Watcher(database, config.runs, interval_s=config.watch_interval_s, also=shelf.look)
-    hall = Hall(config, database, hurry=watcher.hurry)
+    hall, segments = Hall(config, database, hurry=watcher.hurry), Segments(config.runs)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         watcher.start()
         hall.start()
         yield
+        await segments.aclose()
         await to_thread(hall.stop)
         watcher.stop()
         database.close()
@@ -74,7 +76,7 @@ def create_app(config: ArenaConfig) -> FastAPI:
     )
     inbox, bad_keys = Inbox(config, database), Buckets(config.bad_keys)
     live = hall, Broadcasts(database, hall)
-    app.state.held = Held(config, database, watcher, inbox, bad_keys, *live, Segments(config.runs))
+    app.state.held = Held(config, database, watcher, inbox, bad_keys, *live, segments)
     app.include_router(api.router, dependencies=[Depends(may_read)])
     app.include_router(battle_pages.writer)
     for router in (submissions.router, battle_api.reader, battle_api.writer, battle_api.sockets):
@@ -83,6 +85,7 @@ def create_app(config: ArenaConfig) -> FastAPI:
         app.include_router(agentbeats.router, prefix=prefix, include_in_schema=False)
     for router in (pages.router, battle_pages.router):
         app.include_router(router, dependencies=[Depends(may_read)])
+    app.router.routes.append(mcp_route(hall))
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)

@@ -27,9 +27,13 @@ sockets = APIRouter(prefix="/api")
 LONGEST_URL = 500
 LONGEST_NAME = 200
 LONGEST_CONFIG = 64 << 10
+LONGEST_AGENT_KEY = 500
 REFUSED = 4403
 """Why a WebSocket is closed: codes from 4000 on are an application's own."""
 Slug = Annotated[str, Path(max_length=LONGEST_NAME, description="As addresses name it.")]
+
+
+AgentKey = Annotated[str, Field(max_length=LONGEST_AGENT_KEY, pattern=r"^[!-~]*$")]
 
 
 class Registered(BaseModel):
@@ -42,6 +46,9 @@ class Registered(BaseModel):
     role: Literal["white", "green"] = "white"
     name: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
     """Empty: as its card says."""
+    agent_key: Annotated[AgentKey | None, Field(repr=False)] = None
+    """What the agent asks for, as `Authorization: Bearer`; sealed, never shown, and sent to its own address only. None:
+    as before, empty: nothing any more."""
 
 
 class Asked(BaseModel):
@@ -67,7 +74,8 @@ def battles_of(held: Held) -> BattleConfig:
 async def register(held: Held, wanted: contenders.Registration, holder: Submitter) -> ContenderRow:
     """Make an agent known. Raises Refused with the reason where its card cannot be had."""
     try:
-        return await contenders.register(held.database, battles_of(held).policy, wanted, holder)
+        registry = contenders.Registry(held.database, battles_of(held).policy, held.hall.seal)
+        return await contenders.register(registry, wanted, holder)
     except AgentUnreachable as error:
         raise Refused(error.message, status=422, hint="see that the agent runs, and serves its card") from error
 
@@ -96,7 +104,8 @@ def list_contenders(held: HeldNow) -> list[ContenderRow]:
 @writer.post("/contenders", status_code=201)
 async def add_contender(held: HeldNow, holder: Submitter, wanted: Registered) -> ContenderRow:
     """Register an agent by its address; its card is fetched and checked first."""
-    return await register(held, contenders.Registration(wanted.url, wanted.role, wanted.name), holder)
+    registration = contenders.Registration(wanted.url, wanted.role, wanted.name, key=wanted.agent_key)
+    return await register(held, registration, holder)
 
 
 @writer.delete("/contenders/{contender}", status_code=204)
@@ -132,6 +141,13 @@ def retry_battle(held: HeldNow, holder: Submitter, battle: Slug) -> BattleRow:
     made = battling.retry(held.database, battle, holder.name)
     held.hall.look()
     return made
+
+
+@writer.post("/battles/{battle}/cancel")
+def cancel_battle(held: HeldNow, holder: Submitter, battle: Slug) -> BattleRow:
+    """End a battle; whoever asked for it may, and an administrator. One that is fought stays `running`, and
+    `cancelled_by` says who ended it, until its sandboxes are gone and its referee has ended it."""
+    return battling.cancel(held.database, battle, holder)
 
 
 @reader.get("/battles/{battle}/events")

@@ -48,7 +48,7 @@ class WishFields(_Fields):
 
 
 class RegisterFields(Registered, _Fields):
-    """The form that registers an agent."""
+    """The form that registers an agent; an empty key of its own is none, or the one it has."""
 
 
 @router.get("/battles")
@@ -95,11 +95,19 @@ def retry(request: Request, held: HeldNow, battle: Slug, fields: Annotated[_Fiel
     return RedirectResponse(f"/battles/{made.id}", status_code=303)
 
 
+@writer.post("/battles/{battle}/cancel")
+def cancel(request: Request, held: HeldNow, battle: Slug, fields: Annotated[_Fields, Form()]) -> RedirectResponse:
+    """End it, and go to its page."""
+    made = battling.cancel(held.database, battle, _holder(request, held, fields.key))
+    return RedirectResponse(f"/battles/{made.id}", status_code=303)
+
+
 @writer.post("/contenders")
 async def add(request: Request, held: HeldNow, fields: Annotated[RegisterFields, Form()]) -> RedirectResponse:
     """Register an agent, and go back to the list."""
     holder = await run_in_threadpool(_holder, request, held, fields.key)
-    await register(held, contenders.Registration(fields.url, fields.role, fields.name), holder)
+    wanted = contenders.Registration(fields.url, fields.role, fields.name, key=fields.agent_key or None)
+    await register(held, wanted, holder)
     return RedirectResponse("/battles#agents", status_code=303)
 
 

@@ -24,8 +24,9 @@ __all__ = [
     "event_of",
 ]
 
-BattleState = Literal["queued", "running", "finished", "failed", "infra_error"]
-"""failed: refused, or a referee elsewhere gave it up. infra_error: our machinery did, and it can be retried."""
+BattleState = Literal["queued", "running", "finished", "failed", "infra_error", "cancelled"]
+"""failed: refused, or a referee elsewhere gave it up. infra_error: our machinery did. cancelled: someone with a key
+did, and nothing of it runs any more. These three can be retried."""
 Role = Literal["white", "green"]
 MOST_ROWS = 300
 LARGEST_NUMBER = 1_000_000_000
@@ -84,16 +85,18 @@ class BattleRow(_Frozen):
     """The run that it is, as addresses name it; None with another referee than the server's own."""
     result: Mapping[str, Any] | None
     message: str
+    cancelled_by: str | None
+    """Who asked for its end; while it is `running`, it is being ended."""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more comes, unless it is tried again."""
-        return self.state in ("finished", "failed", "infra_error")
+        return self.state not in ("queued", "running")
 
     @property
     def can_be_retried(self) -> bool:
         """Whether it came to no result."""
-        return self.state in ("failed", "infra_error")
+        return self.state in ("failed", "infra_error", "cancelled")
 
     @property
     def solved(self) -> str | None:
@@ -164,7 +167,10 @@ def battle_of(row: Battle, white: Contender, green: Contender | None) -> BattleR
         result=None if row.result is None else json.loads(row.result),
         **{
             name: getattr(row, name)
-            for name in ("created_by", "created_at", "started_at", "ended_at", "tries", "run", "message")
+            for name in (
+                *("created_by", "created_at", "started_at", "ended_at"),
+                *("tries", "run", "message", "cancelled_by"),
+            )
         },
     )
 

@@ -1,7 +1,8 @@
 """Battles as rows: asked for, claimed by one server, ended once.
 
 A server that claims a battle has it for a lease that it renews while it fights. One whose lease has run out was left:
-it becomes `infra_error`, whoever sees that first. Times of leases are the database's, so that clocks of servers need
+it becomes `infra_error`, whoever sees that first. One that is to be cancelled is ended by the server that fights it,
+and is `cancelled` when nothing of it runs any more. Times of leases are the database's, so that clocks of servers need
 not agree.
 """
 
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
+    from termarena.arena.battle_views import Role
     from termarena.arena.database import Database
+    from termarena.arena.keys import Holder
 
 __all__ = [
     "Claim",
     "Wish",
     "battle_rows",
+    "cancel",
     "claim",
     "create",
     "end",
@@ -43,6 +47,7 @@ __all__ = [
     "renew",
     "retry",
     "tell",
+    "to_be_cancelled",
 ]
 
 MOST_WAITING: Final = 1_000
@@ -82,6 +87,10 @@ class Claim:
     green_url: str | None
     config: Mapping[str, Any]
     about: Mapping[str, Any] = field(default_factory=dict)
+    sealed_keys: Mapping[Role, str] = field(default_factory=dict, repr=False)
+    """What its agents ask for, as `Seal` wrote it."""
+    keys: Mapping[Role, str] = field(default_factory=dict, repr=False)
+    """The same, opened by whoever fights it."""
 
     @property
     def name(self) -> str:
@@ -152,13 +161,15 @@ def claim(database: Database, server: str, *, lease_s: float, has_referee: bool)
         row = session.scalars(waiting.with_for_update(skip_locked=True)).first()
         if row is None:
             return None
-        urls = {one.id: one.url for one in session.scalars(select(Contender))}
+        white = session.get_one(Contender, row.white_id)
+        green = None if row.green_id is None else session.get_one(Contender, row.green_id)
+        keys: dict[Role, str | None] = {"white": white.sealed_key, "green": green.sealed_key if green else None}
         row.state, row.claimed_by, row.tries, row.started_at = "running", server, row.tries + 1, now()
         row.leased_until_s, row.ended_at, row.result, row.message = _clock(session) + lease_s, None, None, ""
-        green_url = None if row.green_id is None else urls[row.green_id]
         loaded = json.loads(row.config), json.loads(row.about)
-        claimed = Claim(row.slug, row.tries, urls[row.white_id], green_url, *loaded)
-        row.run = f"battle_{claimed.name}" if green_url is None else None
+        sealed = {role: key for role, key in keys.items() if key is not None}
+        claimed = Claim(row.slug, row.tries, white.url, green.url if green else None, *loaded, sealed_keys=sealed)
+        row.run = f"battle_{claimed.name}" if green is None else None
         _event(session, row.id, "state", {"state": "running", "run": row.run})
         return claimed
 
@@ -210,12 +221,12 @@ def _ours(claimed: Claim, server: str) -> tuple[Any, ...]:
 
 
 def give_up_abandoned(database: Database) -> int:
-    """Battles whose server is gone become `infra_error`; how many."""
+    """Battles whose server is gone become `infra_error`, or `cancelled` where that was asked for; how many."""
     with database.writing() as session:
         gone = (Battle.state == "running") & (Battle.leased_until_s < _clock(session))
         rows = session.scalars(select(Battle).where(gone).with_for_update(skip_locked=True)).all()
         for row in rows:
-            _close(session, row, "infra_error", ABANDONED)
+            _close(session, row, "cancelled" if row.cancelled_by else "infra_error", ABANDONED)
         return len(rows)
 
 
@@ -233,10 +244,39 @@ def retry(database: Database, slug: str, by: str) -> BattleRow:
         shown = find_battle(session, slug)
         if row is None or not shown.can_be_retried:
             raise Refused(f"this battle is {shown.state}", status=409, hint="only what came to no result is retried")
-        row.state, row.message = "queued", ""
+        row.state, row.message, row.cancelled_by = "queued", "", None
         _event(session, row.id, "state", {"state": "queued", "by": by})
         session.flush()
         return find_battle(session, slug)
+
+
+def cancel(database: Database, slug: str, holder: Holder) -> BattleRow:
+    """End a battle: one that waits at once, one that is fought as soon as its server has cleaned up after it.
+
+    Raises NotFound, and Refused where it is over or another's.
+    """
+    with database.writing() as session:
+        row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).first()
+        shown = find_battle(session, slug)
+        if row is None or shown.is_over:
+            raise Refused(f"this battle is {shown.state}", status=409, hint="only what is not over can be cancelled")
+        if row.created_by != holder.name and not holder.may("admin"):
+            raise Refused("another key asked for this battle", status=403)
+        if row.state == "queued":
+            row.cancelled_by = holder.name
+            _close(session, row, "cancelled", f"cancelled by {holder.name}")
+        elif row.cancelled_by is None:
+            row.cancelled_by = holder.name
+            _event(session, row.id, "told", {"text": f"{holder.name} cancels it"})
+        session.flush()
+        return find_battle(session, slug)
+
+
+def to_be_cancelled(database: Database, server: str) -> dict[str, str]:
+    """Battles that this server fights and is to end, each with the name of the key that asked for it."""
+    with database.reading() as session:
+        chosen = select(Battle.slug, Battle.cancelled_by).where(Battle.state == "running", Battle.claimed_by == server)
+        return {slug: by for slug, by in session.execute(chosen.where(Battle.cancelled_by.is_not(None))) if by}
 
 
 def tell(database: Database, slug: str, told: Sequence[Mapping[str, Any]]) -> None:

@@ -160,7 +160,7 @@ class _Broadcast:
     def _happenings(self) -> Iterable[Happening]:
         folder = self._hall.folder_of(self._slug)
         if self._tail is None and folder is not None:
-            self._tail = Tail(folder)
+            self._tail = Tail(folder, self._hall.scrubber_of(self._slug))
         return self._tail.read() if self._tail is not None else ()
 
     def _send(self, found: list[Sent]) -> None:

@@ -7,14 +7,14 @@ import asyncio
 import json
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import func, select, update
 
 from termarena.arena.battle_views import ContenderRow, Role, contender_of
-from termarena.arena.ingest import plain
+from termarena.arena.ingest import add_missing, plain
 from termarena.arena.schema import Battle, Contender
-from termarena.core.errors import AddressRefused, AgentUnreachable, MissingExtra, NotFound, Refused
+from termarena.core.errors import AddressRefused, AgentUnreachable, MissingExtra, NotFound, Refused, UsageError
 from termarena.runs.journal import now
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
     from termarena.arena.database import Database
     from termarena.arena.keys import Holder
+    from termarena.arena.sealing import Seal
     from termarena.battles.addresses import AddressPolicy
 
-__all__ = ["Card", "Registration", "contender_rows", "fetch", "find", "forget", "look_again", "register"]
+__all__ = ["Card", "Registration", "Registry", "contender_rows", "fetch", "find", "forget", "look_again", "register"]
 
 MOST_CONTENDERS: Final = 1_000
 LONGEST_TEXT: Final = 2_000
@@ -58,17 +59,23 @@ class Registration:
     name: str = ""
     """Empty: as its card says."""
     about: Mapping[str, Any] = field(default_factory=dict)
+    key: str | None = field(default=None, repr=False)
+    """What it asks for with every request; None: as before, empty: nothing any more."""
 
 
-async def fetch(url: str, policy: AddressPolicy) -> Card:
-    """An agent's card. Raises `AgentUnreachable`, `AddressRefused`, and `MissingExtra` without the extra `battles`."""
+async def fetch(url: str, policy: AddressPolicy, key: str | None = None) -> Card:
+    """An agent's card, asked for with its key where it has one.
+
+    Raises `AgentUnreachable`, `AddressRefused`, and `MissingExtra` without the extra `battles`.
+    """
     try:
         from termarena.battles.addresses import open_http  # noqa: PLC0415 - an extra
         from termarena.battles.conversation import BROKEN, fetch_card  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
         raise MissingExtra(str(error.name), extra="battles", purpose="agents behind an address") from error
     try:
-        async with asyncio.timeout(CARD_S), open_http(policy) as http:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        async with asyncio.timeout(CARD_S), open_http(policy, headers=headers) as http:
             card = await fetch_card(http, url)
     except AddressRefused:
         raise
@@ -87,14 +94,25 @@ def _text(value: str, longest: int = LONGEST_TEXT) -> str:
     return plain(" ".join(value.split()))[:longest]
 
 
-async def register(database: Database, policy: AddressPolicy, wanted: Registration, holder: Holder) -> ContenderRow:
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Where agents are written down, whom we speak to, and what closes and opens their keys."""
+
+    database: Database
+    policy: AddressPolicy
+    seal: Seal
+
+
+async def register(registry: Registry, wanted: Registration, holder: Holder) -> ContenderRow:
     """Make an agent known, or know it anew where the same key registered the same address for the same role before;
     what it was registered with beyond its card stays then, unless there is something new.
 
     Raises what `fetch` raises, and `Refused` where the registry is full.
     """
     url = wanted.url.rstrip("/")
-    card = await fetch(url, policy)
+    whose = (url, wanted.role, holder.name)
+    key = wanted.key if wanted.key is not None else await asyncio.to_thread(_key_of, registry, whose)
+    card = await fetch(url, registry.policy, key)
     row: dict[str, Any] = {
         "name": plain(wanted.name or card.name),
         "card": card.as_json(),
@@ -104,23 +122,33 @@ async def register(database: Database, policy: AddressPolicy, wanted: Registrati
     }
     if wanted.about:
         row["about"] = json.dumps(dict(wanted.about))
-    return await asyncio.to_thread(_write, database, (url, wanted.role, holder.name), row)
+    if wanted.key is not None:
+        row["sealed_key"] = await asyncio.to_thread(registry.seal.close, wanted.key) if wanted.key else None
+    return await asyncio.to_thread(_write, registry.database, whose, row)
+
+
+def _key_of(registry: Registry, whose: tuple[str, Role, str]) -> str | None:
+    """What it was registered with before; None where that is nothing."""
+    url, role, owner = whose
+    with registry.database.reading() as session:
+        mine = (Contender.url == url, Contender.role == role, Contender.owner == owner)
+        sealed = session.scalars(select(Contender.sealed_key).where(*mine)).first()
+    return None if sealed is None else registry.seal.open(sealed)
 
 
 def _write(database: Database, whose: tuple[str, Role, str], row: dict[str, Any]) -> ContenderRow:
     url, role, owner = whose
     with database.writing() as session:
         chosen = select(Contender).where(Contender.url == url, Contender.role == role, Contender.owner == owner)
-        found = session.scalars(chosen).first()
-        if found is None:
+        if session.scalars(chosen).first() is None:
             if (session.scalar(select(func.count()).select_from(Contender)) or 0) >= MOST_CONTENDERS:
                 raise Refused(f"{MOST_CONTENDERS} agents are registered already", status=409)
-            whose_row = {"url": url, "role": role, "owner": owner, "registered_at": now(), "about": "{}"}
-            found = Contender(**{"slug": secrets.token_hex(6), **whose_row, **row})
-            session.add(found)
-        else:
-            for name, value in row.items():
-                setattr(found, name, value)
+            first = {"slug": secrets.token_hex(6), "url": url, "role": role, "owner": owner}
+            # Two servers may do so at once: the second waits for the first, and finds it there.
+            add_missing(session, Contender, [{**first, "registered_at": now(), "about": "{}", **row}])
+        found = session.scalars(chosen.with_for_update()).one()
+        for name, value in row.items():
+            setattr(found, name, value)
         session.flush()
         return contender_of(found)
 
@@ -153,25 +181,36 @@ def forget(database: Database, slug: str, holder: Holder) -> None:
         session.delete(row)
 
 
-async def look_again(database: Database, policy: AddressPolicy) -> None:
+async def look_again(registry: Registry) -> None:
     """Fetch every card anew, and write down who is alive. Raises SQLAlchemy's DBAPIError."""
-    known = await asyncio.to_thread(_addresses, database)
+    known = await asyncio.to_thread(_addresses, registry.database)
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def look(url: str) -> Card | str:
+    async def look(one: _Address) -> Card | str:
         async with room:
             try:
-                return await fetch(url, policy)
-            except (AgentUnreachable, AddressRefused, MissingExtra) as error:
+                key = None if one.sealed_key is None else await asyncio.to_thread(registry.seal.open, one.sealed_key)
+                return await fetch(one.url, registry.policy, key)
+            except (AgentUnreachable, AddressRefused, MissingExtra, UsageError) as error:
                 return plain(error.message)[:LONGEST_TEXT]
 
-    seen = await asyncio.gather(*(look(url) for _, url in known))
-    await asyncio.to_thread(_note, database, [(row_id, found) for (row_id, _), found in zip(known, seen, strict=True)])
+    seen = await asyncio.gather(*map(look, known))
+    noted = [(one.id, found) for one, found in zip(known, seen, strict=True)]
+    await asyncio.to_thread(_note, registry.database, noted)
 
 
-def _addresses(database: Database) -> list[tuple[int, str]]:
+class _Address(NamedTuple):
+    """Where to look."""
+
+    id: int
+    url: str
+    sealed_key: str | None
+
+
+def _addresses(database: Database) -> list[_Address]:
     with database.reading() as session:
-        return [(row.id, row.url) for row in session.scalars(select(Contender))]
+        chosen = select(Contender.id, Contender.url, Contender.sealed_key)
+        return [_Address(*row) for row in session.execute(chosen)]
 
 
 def _note(database: Database, seen: Sequence[tuple[int, Card | str]]) -> None:

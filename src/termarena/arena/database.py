@@ -72,14 +72,12 @@ class Database:
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         config.attributes["connection"] = connection
         script = ScriptDirectory.from_config(config)
-        known = {one.revision for one in script.walk_revisions()}
+        newest_first = [one.revision for one in script.walk_revisions()]
         found = MigrationContext.configure(connection).get_current_revision()
-        if found is not None and found not in known:
+        if found is not None and found not in newest_first:
             raise UsageError(f"the database is of revision {found}, which this TermArena does not know", hint="update")
-        if revision != "head" and (found is not None and revision != found):
-            command.downgrade(config, revision)
-        else:
-            command.upgrade(config, revision)
+        older = [] if found is None else [*newest_first[newest_first.index(found) + 1 :], "base"]
+        (command.downgrade if revision in older else command.upgrade)(config, revision)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:

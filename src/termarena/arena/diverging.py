@@ -61,7 +61,7 @@ def parting_of(session: Session, runs: tuple[str, str], task: str, *, attempt: i
 def _side(session: Session, run: str, task: str, attempt: int) -> Way:
     detail = queries.run_detail(session, run)
     trial = next(one for one in queries.tries(session, run, task, attempt) if one.is_counted)
-    folder = RunFolder(queries.folder_of(session, run)).attempt(trial.task, attempt, retry=trial.retry)
+    folder = RunFolder(queries.folder_of(session, run)).attempt_in(trial.task_slug, attempt, retry=trial.retry)
     seen = read_attempt(folder)
     calls = tuple((step.number, call) for step in seen.steps for call in step.calls)
     return Way(detail.run, trial, calls, has_files=seen.has_ended)

@@ -150,7 +150,7 @@ def _write_trials(session: Session, detail: RunDetail, folder: RunFolder, out: P
 
 
 def _trial_page(detail: RunDetail, trial: TrialRow, folder: RunFolder, links: FolderLinks) -> str:
-    attempt = folder.attempt(trial.task, trial.attempt, retry=trial.retry)
+    attempt = folder.attempt_in(trial.task_slug, trial.attempt, retry=trial.retry)
     seen = read_attempt(attempt)
     cast = None
     if seen.casts and seen.casts[0].size_bytes <= LARGEST_CAST_BYTES:

@@ -41,6 +41,8 @@ LARGEST_WORDS_BYTES: Final = 16 << 20
 """Of a body that is read at once, a form or JSON, before anyone asks who sends it."""
 STREAMED: Final = re.compile(r"/api/(bundles|proofs|runs/[^/]+/archive)")
 """Where a body is taken piece by piece, from whoever has a key."""
+SESSIONS: Final = "/mcp"
+"""Where agents work, each in a session of its own: a turn counts as a read does."""
 
 
 class Buckets:
@@ -113,7 +115,8 @@ class Guard:
         if not length.isdecimal() or int(length) > limit_bytes:
             return 413, f"at most {limit_bytes:,} bytes are taken", {}
         client = scope.get("client")
-        wait_s = (self._writes if is_write else self._reads).take(client[0] if client else "")
+        is_said = is_write and not scope.get("path", "").startswith(SESSIONS)
+        wait_s = (self._writes if is_said else self._reads).take(client[0] if client else "")
         if wait_s:
             return 429, "too many requests", {"Retry-After": str(int(wait_s) + 1)}
         return None

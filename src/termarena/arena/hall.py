@@ -10,18 +10,24 @@ import secrets
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.routing import Router
 
 from termarena.arena import battling
 from termarena.arena.agentbeats_battle import CONTRACT, fight_by_report
-from termarena.arena.contenders import look_again
+from termarena.arena.contenders import Registry, look_again
+from termarena.arena.sealing import Seal
 from termarena.core.errors import AddressRefused, AgentUnreachable, BattleRefused, SandboxError, TermArenaError
 from termarena.core.run_folder import RunFolder
+from termarena.core.scrub import Scrubber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from starlette.types import ASGIApp
 
     from termarena.arena.battle_views import BattleState
     from termarena.arena.battling import Claim
@@ -38,6 +44,13 @@ MOST_TOLD_AT_ONCE: Final = 500
 LONGEST_WORDS: Final = 10_000
 
 
+class McpDoor(NamedTuple):
+    """Where agents come over MCP: an application, and the event loop that it lives on."""
+
+    app: ASGIApp
+    loop: asyncio.AbstractEventLoop
+
+
 class Hall:
     """Fights what is queued, each battle as a run in the folder of runs. `problem` says why it does not."""
 
@@ -48,7 +61,14 @@ class Hall:
         self._hurry = hurry
         self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         """Of this server, in leases."""
-        self._fought: dict[str, RunFolder] = {}
+        self.seal = Seal(config.runs)
+        """What opens the keys of agents."""
+        self.mcp: McpDoor | None = None
+        """None while no battle is fought here."""
+        self._fought: dict[str, _Fought] = {}
+        self._fights: dict[str, asyncio.Task[Mapping[str, Any]]] = {}
+        self._cancelled: dict[str, str] = {}
+        """Battles that are being ended, each with who asked for it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._wake: asyncio.Event | None = None
@@ -76,7 +96,13 @@ class Hall:
 
     def folder_of(self, slug: str) -> RunFolder | None:
         """The run of a battle that is being fought here; None for any other."""
-        return self._fought.get(slug)
+        found = self._fought.get(slug)
+        return None if found is None else found.folder
+
+    def scrubber_of(self, slug: str) -> Scrubber | None:
+        """What takes the secrets of such a battle out of what is shown of it."""
+        found = self._fought.get(slug)
+        return None if found is None else found.scrubber
 
     def _run(self) -> None:
         assert self._config.battles is not None  # noqa: S101 - started
@@ -91,15 +117,18 @@ class Hall:
     async def _live(self, config: BattleConfig) -> None:
         self._loop, self._main, self._wake = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
         referee = config.make_referee()
-        tasks = [asyncio.create_task(self._give_up_abandoned(config)), asyncio.create_task(self._see(config))]
+        tasks = [asyncio.create_task(work(config)) for work in (self._give_up_abandoned, self._see, self._heed)]
         tasks += [asyncio.create_task(self._fight_on(config, referee)) for _ in range(config.at_once)]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            await referee.aclose()
+        async with referee.doors.life():
+            self.mcp = McpDoor(Router(referee.doors.routes(self._config.url)), self._loop)
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                self.mcp = None
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+                await referee.aclose()
 
     async def _give_up_abandoned(self, config: BattleConfig) -> None:
         """Battles that were left by their servers; a database that is gone, or full, is asked again."""
@@ -117,8 +146,25 @@ class Hall:
         """Who is alive; it takes long where many do not answer."""
         while True:
             with contextlib.suppress(SQLAlchemyError):  # it is asked again
-                await look_again(self._database, config.policy)
+                await look_again(Registry(self._database, config.policy, self.seal))
             await asyncio.sleep(config.liveness_interval_s)
+
+    async def _heed(self, config: BattleConfig) -> None:
+        """End what was cancelled, here or at another server."""
+        while True:
+            with contextlib.suppress(SQLAlchemyError):  # it is asked again
+                if self._fights:
+                    for slug, by in (
+                        await asyncio.to_thread(battling.to_be_cancelled, self._database, self.name)
+                    ).items():
+                        self._cancel(slug, by)
+            await asyncio.sleep(config.poll_interval_s)
+
+    def _cancel(self, slug: str, by: str) -> None:
+        """Once: a second word would end the cleaning up as well."""
+        if slug in self._fights and slug not in self._cancelled:
+            self._cancelled[slug] = by
+            self._fights[slug].cancel()
 
     async def _fight_on(self, config: BattleConfig, referee: Referee) -> None:
         assert self._wake is not None  # noqa: S101 - made before
@@ -137,10 +183,9 @@ class Hall:
                     await self._wake.wait()
 
     async def _fight(self, claimed: Claim, config: BattleConfig, referee: Referee) -> None:
-        if claimed.green_url is None:
-            self._fought[claimed.slug] = RunFolder(self._config.runs / f"battle_{claimed.name}")
         teller = _Teller(self._database, claimed.slug)
-        fought = asyncio.create_task(self._carry_out(claimed, config, referee, teller.say))
+        fought = asyncio.create_task(self._carry_out(claimed, config, referee, teller))
+        self._fights[claimed.slug] = fought
         leasing = asyncio.create_task(self._keep(claimed, config))
         telling = asyncio.create_task(teller.go_on())
         try:
@@ -158,22 +203,30 @@ class Hall:
             for task in (fought, leasing, telling):
                 task.cancel()
             await asyncio.wait({fought, leasing, telling})
-            self._fought.pop(claimed.slug, None)
+            for held in (self._fought, self._fights, self._cancelled):
+                held.pop(claimed.slug, None)
             self._hurry()
 
     async def _carry_out(
-        self, claimed: Claim, config: BattleConfig, referee: Referee, say: Callable[[str], None]
+        self, claimed: Claim, config: BattleConfig, referee: Referee, teller: _Teller
     ) -> Mapping[str, Any]:
         from termarena.battles.asking import Asked, ask_for_battle  # noqa: PLC0415 - an extra
         from termarena.battles.orders import Order, with_config  # noqa: PLC0415 - as above
 
+        keys = {role: await asyncio.to_thread(self.seal.open, key) for role, key in claimed.sealed_keys.items()}
+        claimed = replace(claimed, keys=keys)
+        teller.scrubber = Scrubber.from_environment(
+            {**os.environ, **{f"{role.upper()}_KEY": key for role, key in keys.items()}}
+        )
         if claimed.about.get("contract") == CONTRACT:
-            return await fight_by_report(claimed, self._database, config, self._config.url, say)
+            return await fight_by_report(claimed, self._database, config, self._config.url, teller.say)
         if claimed.green_url is None:
-            order = with_config(Order(claimed.white_url, battle_id=claimed.name), claimed.config)
-            return await referee.fight(order, say)
-        asked = Asked(claimed.green_url, claimed.white_url, dict(claimed.config))
-        return await ask_for_battle(asked, say, policy=config.policy)
+            folder = RunFolder(self._config.runs / f"battle_{claimed.name}")
+            self._fought[claimed.slug] = _Fought(folder, teller.scrubber)
+            order = Order(claimed.white_url, battle_id=claimed.name, white_key=keys.get("white"))
+            return await referee.fight(with_config(order, claimed.config), teller.say)
+        asked = Asked(claimed.green_url, claimed.white_url, dict(claimed.config), keys.get("green"))
+        return await ask_for_battle(asked, teller.say, policy=config.policy)
 
     async def _keep(self, claimed: Claim, config: BattleConfig) -> None:
         """Renew the lease; returns when it is lost, or could not be renewed for as long as it lasts."""
@@ -190,7 +243,7 @@ class Hall:
 
     async def _end(self, claimed: Claim, config: BattleConfig, fought: asyncio.Task[Mapping[str, Any]]) -> None:
         """Write down what it came to; a database that is gone has as long as the lease lasts."""
-        state, message, result = _told(fought)
+        state, message, result = _told(fought, self._cancelled.get(claimed.slug))
         deadline = time.monotonic() + config.lease_s
         while True:
             try:
@@ -205,17 +258,23 @@ class Hall:
                 return
 
 
-def _told(fought: asyncio.Task[Mapping[str, Any]]) -> tuple[BattleState, str, Mapping[str, Any] | None]:
+class _Fought(NamedTuple):
+    """A battle that is fought here: its run, and what takes its secrets out of it."""
+
+    folder: RunFolder
+    scrubber: Scrubber
+
+
+def _told(
+    fought: asyncio.Task[Mapping[str, Any]], cancelled_by: str | None
+) -> tuple[BattleState, str, Mapping[str, Any] | None]:
     """Which state follows from how it ended, and in which words."""
     if fought.cancelled():
-        return "infra_error", "the server was stopped", None
+        by = f"cancelled by {cancelled_by}"
+        return ("cancelled", by, None) if cancelled_by else ("infra_error", "the server was stopped", None)
     error = fought.exception()
     if error is None:
-        from termarena.battles.results import summary_text  # noqa: PLC0415 - an extra
-
-        result = fought.result()
-        is_ours = {"battle_id", "score", "max_score", "unscored"} <= result.keys()
-        return "finished", summary_text(result) if is_ours else str(result.get("message", "")), result
+        return _judged(fought.result())
     if isinstance(error, BattleRefused | AgentUnreachable | AddressRefused):
         return "failed", f"{error.message}{f' ({error.hint})' if error.hint else ''}", None
     if isinstance(error, TermArenaError) and not isinstance(error, SandboxError):
@@ -224,17 +283,34 @@ def _told(fought: asyncio.Task[Mapping[str, Any]]) -> tuple[BattleState, str, Ma
     return "infra_error", f"{type(error).__name__}: {error}"[:1000], None
 
 
+def _judged(result: Mapping[str, Any]) -> tuple[BattleState, str, Mapping[str, Any]]:
+    """Of a battle that came to a result; one of our own in which nothing could be scored has measured nobody."""
+    from termarena.battles.results import summary_text  # noqa: PLC0415 - an extra
+
+    if not {"battle_id", "score", "max_score", "unscored"} <= result.keys():
+        return "finished", str(result.get("message", "")), result
+    if result["unscored"] and result["unscored"] == result["max_score"]:
+        return "infra_error", f"{summary_text(result)}: {_first_fault(result)}", result
+    return "finished", summary_text(result), result
+
+
+def _first_fault(result: Mapping[str, Any]) -> str:
+    rows = (str(row.get("message", "")) for row in result.get("rows") or () if isinstance(row, dict))
+    return next((told for told in (str(result.get("stopped", "")), *rows) if told), "nothing was tried")
+
+
 class _Teller:
-    """Writes what is said into the database, some at a time."""
+    """Writes what is said into the database, some at a time, without the secrets that `scrubber` knows."""
 
     def __init__(self, database: Database, slug: str) -> None:
         self._database = database
         self._slug = slug
         self._waiting: list[str] = []
         self._turn = asyncio.Lock()
+        self.scrubber = Scrubber()
 
     def say(self, text: str) -> None:
-        self._waiting.append(text)
+        self._waiting.append(self.scrubber.scrub(text))
 
     async def go_on(self) -> None:
         while True:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from termarena.runs.reading import RunView
     from termarena.runs.result import TrialSummary
 
-__all__ = ["Taken", "plain", "take_in"]
+__all__ = ["Taken", "add_missing", "plain", "take_in"]
 
 Item = TypeVar("Item")
 # SQLite takes 32,766 parameters in a statement, and a trial has 21 columns.
@@ -159,7 +159,7 @@ def _write(session: Session, view: RunView, report: Report, piece: _Piece) -> bo
     """Whether it was written: someone else may have taken in more of it meanwhile."""
     dataset_id = _dataset(session, view)
     columns = _run_columns(view, report) | {"dataset_id": dataset_id, "entrant_id": _entrant(session, view)}
-    _add_missing(session, Run, [columns | {"slug": piece.slug}])
+    add_missing(session, Run, [columns | {"slug": piece.slug}])
     run_id, seq = session.execute(select(Run.id, Run.journal_seq).where(Run.slug == piece.slug).with_for_update()).one()
     if seq > max(view.history.tail.seq, piece.known_seq):
         return False
@@ -177,7 +177,7 @@ def _write(session: Session, view: RunView, report: Report, piece: _Piece) -> bo
 def _dataset(session: Session, view: RunView) -> int:
     locked, tasks = view.lock.dataset, len(view.lock.tasks)
     row = {"digest": plain(locked.digest), "name": plain(locked.name), "tasks": tasks, "updated_at": now()}
-    _add_missing(session, Dataset, [row | {"changes": 0, "standings_at_change": 0}])
+    add_missing(session, Dataset, [row | {"changes": 0, "standings_at_change": 0}])
     found = session.scalars(select(Dataset.id).where(Dataset.digest == row["digest"])).one()
     session.execute(update(Dataset).where(Dataset.id == found).values(changes=Dataset.changes + 1, updated_at=now()))
     return found
@@ -193,7 +193,7 @@ def _entrant(session: Session, view: RunView) -> int:
         "setup": json.dumps({name: plain(_told(value)) for name, value in given.items()}, sort_keys=True),
     }
     digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()[:16]
-    _add_missing(session, Entrant, [row | {"digest": digest}])
+    add_missing(session, Entrant, [row | {"digest": digest}])
     return session.scalars(select(Entrant.id).where(Entrant.digest == digest)).one()
 
 
@@ -233,7 +233,7 @@ def _run_columns(view: RunView, report: Report) -> dict[str, object]:
 def _tasks(session: Session, names: Iterable[str]) -> dict[str, int]:
     """The id of every task by its name."""
     clean = {name: _held_name(name) for name in names}
-    _add_missing(session, Task, [{"name": value, "slug": folder_name(name)} for name, value in clean.items()])
+    add_missing(session, Task, [{"name": value, "slug": folder_name(name)} for name, value in clean.items()])
     found: dict[str, int] = {}
     for some in _batched(clean.values(), BATCH):
         chosen = select(Task.name, Task.id).where(Task.name.in_(some))
@@ -331,7 +331,7 @@ def _instruction(view: RunView, key: TrialKey) -> str | None:
     return plain(cast("str", first.message))[:LONGEST_INSTRUCTION] if is_told else None
 
 
-def _add_missing(session: Session, table: type[Table], rows: list[dict[str, Any]]) -> None:
+def add_missing(session: Session, table: type[Table], rows: list[dict[str, Any]]) -> None:
     """Insert the rows that are not there yet; two servers may do so at once."""
     make = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
     for some in _batched(rows, BATCH):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import quote as quote_anew
+from urllib.parse import urlencode
 
 __all__ = ["Links", "ServerLinks"]
+
+
+quote = lru_cache(maxsize=4096)(quote_anew)
+"""A page of a run has the same few names five hundred times."""
 
 
 class Links(Protocol):

@@ -102,7 +102,7 @@ def run(held: HeldNow, run: Slug, chosen: Annotated[MatrixFilter, Query()]) -> s
         detail = queries.run_detail(session, run)
         matrix = queries.matrix(session, run, chosen)
         board = queries.leaderboard(session, detail.run.dataset_digest)
-        others = queries.run_rows(session, RunFilter(dataset=detail.run.dataset_digest, limit=RUNS_ON_A_PAGE))
+        others = queries.rivals(session, detail.run, limit=RUNS_ON_A_PAGE)
     return _page(
         "run.html",
         run=detail.run,
@@ -111,7 +111,7 @@ def run(held: HeldNow, run: Slug, chosen: Annotated[MatrixFilter, Query()]) -> s
         matrix=matrix,
         chosen=chosen,
         board=board,
-        others=[other for other in others if other.slug != run],
+        others=others,
         is_live=True,
     )
 
@@ -137,7 +137,7 @@ def trial(held: HeldNow, run: Slug, task: Slug, attempt: Attempt, chosen: Annota
     shown = next((one for one in tries if (one.is_counted if retry is None else one.retry == retry)), None)
     if shown is None:
         raise NotFound("no such try of this trial")
-    seen = read_attempt(folder.attempt(shown.task, attempt, retry=shown.retry), first_step=chosen.step)
+    seen = read_attempt(folder.attempt_in(shown.task_slug, attempt, retry=shown.retry), first_step=chosen.step)
     place = f"{attempt}-retry-{shown.retry}" if shown.retry else str(attempt)
     return _page(
         "trial.html",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from sqlalchemy import case, func, select
+from sqlalchemy.orm import defer
 
 from termarena.arena.rows import entrant_of, run_of, runs_query, trial_of, trials_query
 from termarena.arena.schema import Dataset, Entrant, Run, RunTask, Task, Trial
@@ -18,6 +19,7 @@ from termarena.arena.views import (
     Leaderboard,
     Matrix,
     MatrixRow,
+    Rival,
     RunDetail,
     RunRow,
     TaskDetail,
@@ -48,6 +50,7 @@ __all__ = [
     "folder_of",
     "leaderboard",
     "matrix",
+    "rivals",
     "run_detail",
     "run_rows",
     "task_detail",
@@ -68,6 +71,7 @@ def dataset_rows(session: Session) -> list[DatasetRow]:
     runs = select(Run.dataset_id, func.count().label("runs"), ranked).group_by(Run.dataset_id).subquery()
     chosen = select(Dataset, runs.c.runs, runs.c.ranked).join(runs, runs.c.dataset_id == Dataset.id)
     chosen = chosen.order_by((runs.c.ranked > 0).desc(), Dataset.updated_at.desc(), Dataset.id)
+    chosen = chosen.options(defer(Dataset.standings, raiseload=True))
     return [
         DatasetRow(
             digest=row.digest,
@@ -103,6 +107,15 @@ def run_rows(session: Session, chosen: RunFilter) -> list[RunRow]:
     return [run_of(*row) for row in found]
 
 
+def rivals(session: Session, run: RunRow, *, limit: int) -> list[Rival]:
+    """The newest other runs of the same tasks."""
+    chosen = select(Run.slug, Run.name, Entrant.agent, Entrant.model).join(Entrant, Run.entrant_id == Entrant.id)
+    chosen = chosen.join(Dataset, Run.dataset_id == Dataset.id)
+    chosen = chosen.where(Dataset.digest == run.dataset_digest, Run.slug != run.slug)
+    found = session.execute(chosen.order_by(Run.started_at.desc(), Run.id.desc()).limit(limit))
+    return [Rival(slug=slug, name=name, agent=agent, model=model) for slug, name, agent, model in found]
+
+
 def find_run(session: Session, slug: str) -> Run:
     """Raises NotFound."""
     run = session.scalars(select(Run).where(Run.slug == slug)).first()
@@ -118,7 +131,7 @@ def folder_of(session: Session, slug: str) -> Path:
 
 def run_detail(session: Session, slug: str) -> RunDetail:
     """Raises NotFound."""
-    row = session.execute(runs_query().where(Run.slug == slug)).first()
+    row = session.execute(runs_query(has_reports=True).where(Run.slug == slug)).first()
     if row is None:
         raise NotFound("no such run is known here", hint="/api/runs lists what there is")
     verified = verified_of(RunFolder(Path(row[0].folder)))
@@ -184,7 +197,7 @@ def _cells(session: Session, run: Run, tasks: Sequence[int]) -> dict[int, dict[i
     counted = select(*_CELL).where(Trial.run_id == run.id, Trial.is_counted, Trial.task_id.in_(tasks))
     found: dict[int, dict[int, Cell]] = {}
     for task_id, attempt, retry, outcome, mode, is_tampered in session.execute(counted):
-        cell = Cell.model_construct(
+        cell = Cell(
             attempt=attempt,
             outcome=cast("Outcome", outcome),
             failure_mode=mode,
@@ -197,7 +210,7 @@ def _cells(session: Session, run: Run, tasks: Sequence[int]) -> dict[int, dict[i
 
 def _matrix_row(row: RunTask, task: Task, cells: dict[int, Cell]) -> MatrixRow:
     places = range(1, max(row.total, *cells, 0) + 1) if cells else range(1, row.total + 1)
-    return MatrixRow.model_construct(
+    return MatrixRow(
         task=task.name,
         slug=task.slug,
         category=row.category,

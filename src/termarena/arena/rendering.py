@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from termarena import __version__
 from termarena.arena.drawing import Point, Range, interval_bar, scatter
@@ -16,15 +17,14 @@ from termarena.reports.telling import count, duration, money, percent, tokens
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from markupsafe import Markup
-
     from termarena.arena.links import Links
-    from termarena.arena.views import EntrantRow, Entry, Leaderboard, RunRow
+    from termarena.arena.views import Cell, EntrantRow, Entry, Leaderboard, MatrixRow, Rival, RunRow
 
 __all__ = ["render"]
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 KIB: Final = 1024
+SIGNS: Final = {"solved": "✓", "unsolved": "✗", "unscored": "?", "pending": "·"}
 
 
 def render(template: str, links: Links, **values: Any) -> str:  # noqa: ANN401 - what the template asks for
@@ -45,12 +45,14 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     filters = {"percent": percent, "duration": duration, "money": money, "tokens": tokens, "day": day, "size": size}
-    environment.filters.update(filters, who=who, ranks=ranks, bar=bar, words=words, clock=clock, slug=folder_name)
+    environment.filters.update(
+        filters, who=who, ranks=ranks, bar=bar, words=words, clock=clock, slug=folder_name, cells=cells
+    )
     environment.globals.update(count=count, cost_plot=cost_plot)
     return environment
 
 
-def who(entrant: EntrantRow) -> str:
+def who(entrant: EntrantRow | Rival) -> str:
     """`terminus with acme/large`."""
     return f"{entrant.agent} with {entrant.model}" if entrant.model else entrant.agent
 
@@ -88,6 +90,24 @@ def size(size_bytes: int | None) -> str:
 def words(name: str) -> str:
     """`AGENT_TIMEOUT` as `agent timeout`."""
     return name.replace("_", " ").lower()
+
+
+def cells(row: MatrixRow, run: str, links: Links) -> Markup:
+    """The trials of a task in the matrix of a run. Not in the template: a page has up to two thousand, and there each
+    takes ten times as long."""
+    task = escape(row.task)
+    shown = (_cell(cell, task, links.trial(run, row.slug, cell.attempt)) for cell in row.cells)
+    return Markup("".join(shown))  # noqa: S704 - what is not ours is escaped where it enters
+
+
+def _cell(cell: Cell, task: Markup, href: str | None) -> str:
+    sign, number = "!" if cell.is_tampered else SIGNS[cell.outcome], cell.attempt
+    if cell.outcome == "pending":
+        return f'<span class="cell pending" title="attempt {number}: not run yet">{sign}</span>'
+    told = cell.outcome if cell.outcome == "solved" else escape(f"{cell.outcome}, {words(cell.failure_mode)}")
+    tries = f", try {cell.tries}" if cell.tries > 1 else ""
+    label = f'aria-label="Attempt {number} at {task}: {told}" title="attempt {number}: {told}{tries}"'
+    return f'<a class="cell {cell.outcome}" href="{escape(href)}" {label}>{sign}</a>'
 
 
 def bar(shown: Entry | RunRow) -> Markup:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import select
+from sqlalchemy.orm import defer
 
 from termarena.arena.schema import Dataset, Entrant, Run, Task, Trial
 from termarena.arena.views import EntrantRow, RunRow, TrialRow
@@ -23,10 +24,12 @@ _NUMBERS = ("accuracy", "accuracy_low", "accuracy_high", "interval_low", "interv
 _TRIAL = tuple(name for name in TrialRow.model_fields if name not in {"task", "task_slug", "outcome"})
 
 
-def runs_query() -> Select[Run, Entrant, Dataset]:
-    """Runs with whom and at what, the newest first."""
+def runs_query(*, has_reports: bool = False) -> Select[Run, Entrant, Dataset]:
+    """Runs with whom and at what, the newest first; without what is stored as JSON, which is most of a row."""
+    large = [defer(Dataset.standings, raiseload=True), *([] if has_reports else [defer(Run.report, raiseload=True)])]
     chosen = select(Run, Entrant, Dataset).join(Entrant, Run.entrant_id == Entrant.id)
-    return chosen.join(Dataset, Run.dataset_id == Dataset.id).order_by(Run.started_at.desc(), Run.id.desc())
+    chosen = chosen.join(Dataset, Run.dataset_id == Dataset.id).order_by(Run.started_at.desc(), Run.id.desc())
+    return chosen.options(*large)
 
 
 def trials_query() -> Select[Trial, Task]:

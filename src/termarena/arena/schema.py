@@ -72,7 +72,11 @@ class Run(Table):
     """A run as far as its journal has been read."""
 
     __tablename__ = "runs"
-    __table_args__ = (Index("runs_by_dataset", "dataset_id", "started_at"), Index("runs_by_start", "started_at"))
+    __table_args__ = (
+        Index("runs_by_dataset", "dataset_id", "started_at"),
+        Index("runs_by_start", "started_at"),
+        Index("runs_by_rank", "dataset_id", "is_ranked", "state"),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     slug: Mapped[str] = mapped_column(Text, unique=True)
@@ -183,6 +187,7 @@ class Contender(Table):
     """An agent behind a network address, known by its card: a white one fights, a green one is a referee."""
 
     __tablename__ = "contenders"
+    __table_args__ = (Index("contenders_once", "url", "role", "owner", unique=True),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     slug: Mapped[str] = mapped_column(Text, unique=True)
@@ -201,6 +206,8 @@ class Contender(Table):
     is_alive: Mapped[bool]
     problem: Mapped[str] = mapped_column(Text)
     """Why it is not alive."""
+    sealed_key: Mapped[str | None] = mapped_column(Text, deferred=True)
+    """What it asks for with every request, as `Seal` wrote it; only who speaks to it asks the database for this."""
 
 
 class Battle(Table):
@@ -228,6 +235,8 @@ class Battle(Table):
     claimed_by: Mapped[str | None] = mapped_column(Text)
     leased_until_s: Mapped[float | None]
     """By the database's clock."""
+    cancelled_by: Mapped[str | None] = mapped_column(Text)
+    """The name of the key that asked for its end."""
     run: Mapped[str | None] = mapped_column(Text)
     """The folder of the run that it is; None with another referee than our own."""
     result: Mapped[str | None] = mapped_column(Text)

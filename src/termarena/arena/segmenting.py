@@ -2,60 +2,133 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
+import time
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 from termarena.core.errors import NotFound
 from termarena.runs.segments import INDEX, cut_recording
 
-__all__ = ["LARGE_BYTES", "Segments"]
+__all__ = ["LARGE_BYTES", "Segments", "cut_alone"]
 
 LARGE_BYTES: Final = 4 << 20
 """A smaller recording is played whole: a browser reads it in a moment."""
 MOST_KEPT: Final = 32
 FOLDER: Final = ".segments"
+DRAFT: Final = "new-"
+AT_ONCE: Final = 2
+"""Recordings that are cut at the same time: each takes a processor for seconds."""
+LONGEST_CUT_S: Final = 300.0
+NICENESS: Final = 10
+"""Pages come first."""
+SHOWS_NOTHING, NO_RECORDING = 3, 4
+"""How `cut_alone` ends where there are no pieces."""
+MOST_TOLD_BYTES: Final = 500
 
 
 class Segments:
-    """The pieces of the recordings that were looked at last."""
+    """The pieces of the recordings that were looked at last, on the event loop of the web server. Each recording is cut
+    once, in a process of its own: whoever waits for it holds up nobody else."""
 
     def __init__(self, runs: Path) -> None:
         """They are kept in a hidden folder of `runs`."""
         self._place = runs / FOLDER
-        self._cutting = Lock()
+        self._cutting: dict[Path, asyncio.Task[None]] = {}
+        self._room = asyncio.Semaphore(AT_ONCE)
 
-    def file(self, recording: Path, name: str) -> Path:
+    async def file(self, recording: Path, name: str) -> Path:
         """A piece of a recording, or its index. Raises NotFound, OSError."""
-        folder = self._place / _name(recording)
+        folder = self._place / await asyncio.to_thread(_name, recording)
         path = folder / name
-        if not path.is_file():
-            with self._cutting:  # one at a time: it takes a processor for seconds
-                if not (folder / INDEX).is_file():
-                    self._cut(recording, folder)
-        if not path.is_file():
+        if not await asyncio.to_thread((folder / INDEX).is_file):
+            await self._cut_once(recording, folder)
+        if not await asyncio.to_thread(path.is_file):
             raise NotFound("no such piece of this recording", hint="index.json lists those there are")
         return path
 
-    def _cut(self, recording: Path, folder: Path) -> None:
+    async def _cut_once(self, recording: Path, folder: Path) -> None:
+        """Whoever comes while it is cut waits for the same; who goes away ends nothing."""
+        cutting = self._cutting.get(folder)
+        if cutting is None:
+            cutting = self._cutting[folder] = asyncio.create_task(self._cut(recording, folder))
+            cutting.add_done_callback(lambda _: self._cutting.pop(folder, None))
+        await asyncio.shield(cutting)
+
+    async def _cut(self, recording: Path, folder: Path) -> None:
+        async with self._room:
+            made = await asyncio.to_thread(self._draft)
+            try:
+                await cut_elsewhere(recording, made)
+                await asyncio.to_thread(self._keep, made, folder)
+            finally:
+                await asyncio.to_thread(shutil.rmtree, made, ignore_errors=True)
+
+    def _draft(self) -> Path:
         self._place.mkdir(exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix="new-", dir=self._place))
-        try:
-            if not cut_recording(recording, made):
-                raise NotFound("this recording shows nothing")
-            shutil.rmtree(folder, ignore_errors=True)
-            made.rename(folder)
-        except ValueError as error:
-            raise NotFound(f"this recording cannot be played: {error}") from error
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-        kept = sorted(self._place.iterdir(), key=lambda path: path.stat().st_mtime)
-        for old in kept[:-MOST_KEPT]:
+        return Path(tempfile.mkdtemp(prefix=DRAFT, dir=self._place))
+
+    def _keep(self, made: Path, folder: Path) -> None:
+        """Put it into its place, and give up the oldest, and what a server that was killed left behind."""
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)
+        found = sorted((path.stat().st_mtime, path) for path in self._place.iterdir())
+        kept = [path for _, path in found if not path.name.startswith(DRAFT)]
+        left = [path for at, path in found if path.name.startswith(DRAFT) and at < time.time() - 2 * LONGEST_CUT_S]
+        for old in (*kept[:-MOST_KEPT], *left):
             shutil.rmtree(old, ignore_errors=True)
+
+    async def aclose(self) -> None:
+        """End what is being cut."""
+        cutting = set(self._cutting.values())
+        for task in cutting:
+            task.cancel()
+        if cutting:
+            await asyncio.wait(cutting)
+
+
+async def cut_elsewhere(recording: Path, into: Path) -> None:
+    """Raises NotFound where there is nothing to play."""
+    program = "from termarena.arena.segmenting import cut_alone; cut_alone()"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", program, str(recording), str(into)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(LONGEST_CUT_S):
+            told = (await process.communicate())[1]
+    except TimeoutError as error:
+        raise NotFound("this recording takes too long to be cut", hint="fetch it, and play it elsewhere") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode == SHOWS_NOTHING:
+        raise NotFound("this recording shows nothing")
+    if process.returncode:
+        problem = (
+            told.decode("utf-8", "replace")[:MOST_TOLD_BYTES] if process.returncode == NO_RECORDING else "it broke"
+        )
+        raise NotFound(f"this recording cannot be played: {problem}")
+
+
+def cut_alone() -> None:
+    """What the process does: `sys.argv` has the recording and the folder for its pieces."""
+    os.nice(NICENESS)
+    recording, into = map(Path, sys.argv[1:3])
+    try:
+        is_shown = cut_recording(recording, into)
+    except (ValueError, OSError) as error:
+        sys.stderr.write(str(error))
+        sys.exit(NO_RECORDING)
+    sys.exit(0 if is_shown else SHOWS_NOTHING)
 
 
 def _name(recording: Path) -> str:

@@ -11,7 +11,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import defer
 
 from termarena.analysis import ComparisonOptions, Contestant, TaskScores, compare_contestants
 from termarena.arena.rows import entrant_of, run_of, runs_query
@@ -24,6 +25,7 @@ from termarena.stats import CONFIDENCE, RankSet, accuracy_of, bounds_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy import ColumnElement
     from sqlalchemy.orm import Session
 
     from termarena.analysis import Side
@@ -85,7 +87,7 @@ def leaderboard_of(session: Session, dataset: Dataset) -> Leaderboard:
     """Computed now, from the runs of this set of tasks; every two of the best entries are compared."""
     pooled = _pooled(session, dataset)
     compared, rest = pooled[:MOST_COMPARED], pooled[MOST_COMPARED:]
-    unranked = _unranked(session, dataset)
+    is_out = (Run.dataset_id == dataset.id, ~(Run.is_ranked & (Run.state == "finished")))
     return Leaderboard(
         dataset=dataset.name,
         digest=dataset.digest,
@@ -94,8 +96,8 @@ def leaderboard_of(session: Session, dataset: Dataset) -> Leaderboard:
         confidence=CONFIDENCE,
         entries=(*_compared(compared), *(_entry(one, None) for one in rest)),
         not_compared=len(rest),
-        unranked=tuple(unranked[:MOST_UNRANKED]),
-        unranked_count=len(unranked),
+        unranked=tuple(_unranked(session, is_out)),
+        unranked_count=session.scalar(select(func.count()).select_from(Run).where(*is_out)) or 0,
     )
 
 
@@ -105,6 +107,7 @@ def _pooled(session: Session, dataset: Dataset) -> list[_Pooled]:
     found: dict[int, _Pooled] = {}
     owners: dict[int, _Pooled] = {}
     runs = select(Run, Entrant).join(Entrant, Run.entrant_id == Entrant.id).where(*is_in)
+    runs = runs.options(defer(Run.report, raiseload=True))
     for run, entrant in session.execute(runs.order_by(Run.started_at.desc(), Run.id.desc())):
         owners[run.id] = found.setdefault(entrant.id, _Pooled(entrant))
         owners[run.id].runs.append(run)
@@ -152,9 +155,9 @@ def _entry(one: _Pooled, ranks: RankSet | None) -> Entry:
     )
 
 
-def _unranked(session: Session, dataset: Dataset) -> list[Unranked]:
-    is_out = ~(Run.is_ranked & (Run.state == "finished"))
-    found = session.execute(runs_query().where(Run.dataset_id == dataset.id, is_out))
+def _unranked(session: Session, is_out: tuple[ColumnElement[bool], ...]) -> list[Unranked]:
+    """The newest of them."""
+    found = session.execute(runs_query(has_reports=True).where(*is_out).limit(MOST_UNRANKED))
     return [Unranked(run=run_of(run, entrant, held), reasons=_reasons(run)) for run, entrant, held in found]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -20,6 +21,7 @@ __all__ = [
     "Leaderboard",
     "Matrix",
     "MatrixRow",
+    "Rival",
     "RunDetail",
     "RunRow",
     "TaskDetail",
@@ -70,6 +72,15 @@ class RunRow(_Frozen):
     interval_high: float | None
     cost_usd: float | None
     """None is unknown: some trial did not tell its part."""
+
+
+class Rival(_Frozen):
+    """A run that another can be compared with."""
+
+    slug: str
+    name: str
+    agent: str
+    model: str | None
 
 
 class Entry(_Frozen):
@@ -130,8 +141,9 @@ class DatasetRow(_Frozen):
     updated_at: str
 
 
-class Cell(_Frozen):
-    """One trial in the matrix of a run."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One trial in the matrix of a run; it and its matrix are for pages only."""
 
     attempt: int
     outcome: Outcome | Literal["pending"]
@@ -140,7 +152,8 @@ class Cell(_Frozen):
     tries: int = 1
 
 
-class MatrixRow(_Frozen):
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
     """One task of a run."""
 
     task: str
@@ -154,7 +167,8 @@ class MatrixRow(_Frozen):
     cells: tuple[Cell, ...]
 
 
-class Matrix(_Frozen):
+@dataclass(frozen=True, slots=True)
+class Matrix:
     """A part of the tasks of a run."""
 
     rows: tuple[MatrixRow, ...]

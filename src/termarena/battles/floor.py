@@ -103,18 +103,20 @@ class BattleRunner:
         self._options = options
         self._make_agent = make_agent
         self._run_id = run_id
+        self.scrubber = floor.scrubber
+        """Takes secrets out of what is recorded."""
 
     async def run(self, plan: TrialPlan, task: Task, *, folder: AttemptFolder, retry: int) -> TrialResult:
         """One trial, when there is room for it; its clocks begin then."""
         options, floor = self._options, self._floor
         async with floor.trial(options.agent, most=options.concurrency or 1):
             state = TrialState(run_id=self._run_id, options=options, task=task, key=plan.key, retry=retry)
-            recording = Recording(folder, floor.scrubber)
-            return await Trial(lambda: self._setting(plan, task), state, recording, scrubber=floor.scrubber).run()
+            recording = Recording(folder, self.scrubber)
+            return await Trial(lambda: self._setting(plan, task), state, recording, scrubber=self.scrubber).run()
 
     def _setting(self, plan: TrialPlan, task: Task) -> Setting:
         driver, stage = self._floor.ground(self._options, task)
-        judge = Judge(driver, stage, self._options, scrubber=self._floor.scrubber)
+        judge = Judge(driver, stage, self._options, scrubber=self.scrubber)
         return Setting(self._options, driver, stage, judge, lambda _: self._make_agent(plan))
 
     async def aclose(self) -> None:

@@ -71,6 +71,8 @@ class Order:
     white_name: str = "white_agent"
     """What the backend calls it."""
     backend_url: str | None = None
+    white_key: str | None = field(default=None, repr=False)
+    """What the white agent asks for; in no message that we get, only from whoever has us as a part."""
     is_background: bool = False
     """Whether the answer must come at once, and the result goes elsewhere."""
 

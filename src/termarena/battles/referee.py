@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,7 @@ from termarena.battles.white_agent import WhiteAgent, WhiteOptions
 from termarena.core.errors import AddressRefused, AgentGone, BattleRefused, FetchError, NotFound
 from termarena.core.records import write_record
 from termarena.core.run_folder import RunFolder
+from termarena.core.scrub import Scrubber
 from termarena.runs.config_lock import RunFacts
 from termarena.runs.listening import Quiet
 from termarena.runs.machine import Budget
@@ -119,12 +121,16 @@ class Referee:
         )
         watch, tallies = _Watch(say), dict[TrialKey, Tally]()
         runner = BattleRunner(self._floor, options, self._maker(order, tallies), run_id=folder.id)
+        runner.scrubber = self._scrubber(order)
         run = await asyncio.to_thread(start_run, options, tasks, folder, facts)
+        stopped: dict[str, Json] = {}
         with run:
-            with contextlib.suppress(AgentGone):  # what was not tried is told as such
+            try:
                 await execute(run, runner, watch, budget=PLENTY, takes_signals=False)
+            except AgentGone as error:  # what was not tried is told as such
+                stopped["stopped"] = error.message
             summaries = [watch.summaries[key] for key in run.lock.trial_keys() if key in watch.summaries]
-        result = result_of(order, summaries, tallies, {task.id: task for task in tasks})
+        result = result_of(order, summaries, tallies, {task.id: task for task in tasks}) | stopped
         await asyncio.to_thread(self._keep, folder, order, result)
         return result
 
@@ -156,13 +162,20 @@ class Referee:
             def ended(brief: Brief, tally: Tally) -> None:
                 tallies[plan.key] = tally if not brief.step else tally.plus(tallies.get(plan.key))
 
-            return WhiteAgent(order.white_url, replace(self._white, ended=ended))
+            headers = {"Authorization": f"Bearer {order.white_key}"} if order.white_key else {}
+            return WhiteAgent(order.white_url, replace(self._white, ended=ended, headers=headers))
 
         return make
 
+    def _scrubber(self, order: Order) -> Scrubber:
+        """What takes the secrets of the environment out of everything, and the white agent's key."""
+        if order.white_key is None:
+            return self._floor.scrubber
+        return Scrubber.from_environment({**os.environ, "WHITE_KEY": order.white_key})
+
     def _keep(self, folder: RunFolder, order: Order, result: dict[str, Json]) -> None:
         about: dict[str, Json] = {"white_url": order.white_url, "role": order.role, "backend_url": order.backend_url}
-        payload = self._floor.scrubber.scrub_json({**about, "result": result})
+        payload = self._scrubber(order).scrub_json({**about, "result": result})
         if isinstance(payload, dict):
             write_record(folder.path / "battle.json", "battle", payload)
 

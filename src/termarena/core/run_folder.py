@@ -164,5 +164,9 @@ class RunFolder:
 
     def attempt(self, task_id: str, attempt: int, *, retry: int = 0) -> AttemptFolder:
         """Where an attempt lies; attempts count from 1, retries of one from 1, 0 being none."""
+        return self.attempt_in(folder_name(task_id), attempt, retry=retry)
+
+    def attempt_in(self, task_folder: str, attempt: int, *, retry: int = 0) -> AttemptFolder:
+        """The same by what `folder_name` makes of the task's id."""
         name = f"attempt-{attempt}" + (f"-retry-{retry}" if retry else "")
-        return AttemptFolder(self.trials / folder_name(task_id) / name)
+        return AttemptFolder(self.trials / task_folder / name)

@@ -224,9 +224,9 @@ class _Execution:
         self._absences = self._absences + 1 if is_absent else 0
         if self._absences == MOST_ABSENCES:
             address = self._run.lock.options.agent.partition(":")[2]
-            problem = f"nobody was there for {MOST_ABSENCES} trials in a row, and the run was stopped"
+            words = f"nobody was there for {MOST_ABSENCES} trials in a row, and the run was stopped"
             hint = f"start it again, then go on: termarena resume {shlex.quote(str(self._run.folder.path))}"
-            self._gone = AgentGone(address, problem, hint=hint)
+            self._gone = AgentGone(address, words, hint=hint)
             self._engine.cancel()
 
     def _settle(self, summary: TrialSummary) -> None:

@@ -2,7 +2,8 @@
 
 `index.json` and `0.json`, `1.json` … are as asciinema-player has them: each segment begins with what the screen shows
 at its start, so that none needs those before it. Pauses are cut, and `corners` says how: pairs of a time in the
-recording and the time at which it is shown, between which time runs evenly.
+recording and the time at which it is shown, between which time runs evenly. `markers` are those of the recording, each
+with the time at which it is shown: a player that has fetched one piece knows them all.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ LARGEST_SIDE: Final = 1_000
 TICK_S: Final = 0.000001
 RELATIVE_VERSION: Final = 3
 MOST_CORNERS: Final = 10_000
+MOST_MARKERS: Final = 1_000
+LONGEST_LABEL: Final = 200
 
 
 def cut_recording(path: Path, into: Path) -> bool:
@@ -48,7 +51,7 @@ def cut_recording(path: Path, into: Path) -> bool:
         clock = _Clock(is_relative=header["version"] == RELATIVE_VERSION)
         cutter = _Cutter(into, cols, rows)
         for row in _events(source):
-            cutter.add(clock.shown(row[0]), row[1], row[2])
+            (cutter.mark if row[1] == "m" else cutter.add)(clock.shown(row[0]), *row[1:])
     return cutter.finish(clock)
 
 
@@ -67,7 +70,7 @@ def _size(term: dict[str, Any]) -> tuple[int, int]:
 
 
 def _events(source: IO[bytes]) -> Iterator[tuple[float, str, str]]:
-    """Output and changes of size; a recording that breaks off ends there."""
+    """Output, changes of size and markers; a recording that breaks off ends there."""
     while line := source.readline(LONGEST_LINE_BYTES):
         if not line.startswith(b"["):
             continue
@@ -75,7 +78,7 @@ def _events(source: IO[bytes]) -> Iterator[tuple[float, str, str]]:
             at, code, text = json.loads(line)
         except (ValueError, TypeError, RecursionError):
             return
-        if code in ("o", "r") and isinstance(text, str) and isinstance(at, int | float) and math.isfinite(at):
+        if code in ("o", "r", "m") and isinstance(text, str) and isinstance(at, int | float) and math.isfinite(at):
             yield float(at), code, text
 
 
@@ -110,6 +113,11 @@ class _Cutter:
         self._text_bytes = 0
         self._before = (self._size, "")
         self._last = -1.0
+        self._markers: list[tuple[float, str]] = []
+
+    def mark(self, at: float, _code: str, label: str) -> None:
+        if len(self._markers) < MOST_MARKERS:
+            self._markers.append((at, label[:LONGEST_LABEL]))
 
     def add(self, at: float, code: str, text: str) -> None:
         at = max(at, self._last)
@@ -152,6 +160,7 @@ class _Cutter:
             "term": {"cols": self._first[0], "rows": self._first[1]},
             "segments": [{"start": start, "url": f"{number}.json"} for number, start in enumerate(self._starts)],
             "corners": clock.corners,
+            "markers": self._markers,
         }
         _dump(self._into / INDEX, index)
         return True

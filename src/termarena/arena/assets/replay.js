@@ -64,11 +64,12 @@
     });
   };
 
-  const begin = ({ source, corners }) => {
+  const begin = ({ source, corners, markers }) => {
     const times = steps.map((step) => shownTime(corners, step.at));
     const player = AsciinemaPlayer.create(source, place, {
       cols: Number(place.dataset.cols), rows: Number(place.dataset.rows), fit: "width", preload: true,
       poster: `npt:${corners[corners.length - 1][1] + 1}`, terminalLineHeight: 1.25,
+      ...(markers?.length ? { markers } : {}),
     });
     place.dataset.state = "ready";
     player.addEventListener("play", () => { place.dataset.state = "playing"; });
@@ -94,7 +95,10 @@
     const { inline, segments, src } = place.dataset;
     if (inline) return whole(JSON.parse(document.getElementById(inline).textContent));
     // A large one comes in pieces, each with the screen at its start; the server has cut the pauses.
-    if (segments) return { source: { url: segments, format: "segmented" }, corners: (await (await fetched(segments)).json()).corners };
+    if (segments) {
+      const { corners, markers } = await (await fetched(segments)).json();
+      return { source: { url: segments, format: "segmented" }, corners, markers };
+    }
     return whole(await (await fetched(src)).text());
   };
   read().then(begin).catch(fail);

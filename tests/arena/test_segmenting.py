@@ -1,0 +1,80 @@
+"""Pieces of large recordings: cut once, each recording by itself, and never in the way of a page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from termarena.arena import segmenting
+from termarena.arena.segmenting import Segments
+from termarena.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _recording(path: Path, *lines: object) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def _kept(runs: Path) -> list[str]:
+    return [path.name for path in (runs / ".segments").iterdir()]
+
+
+HEADER = {"version": 2, "width": 40, "height": 8}
+
+
+async def test_whoever_comes_while_it_is_cut_waits_for_the_same_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, quick = (_recording(tmp_path / f"{name}.cast", HEADER, [0.1, "o", name]) for name in ("slow", "quick"))
+    usual, may_go_on, begun = segmenting.cut_elsewhere, asyncio.Event(), list[str]()
+
+    async def cut(recording: Path, into: Path) -> None:
+        begun.append(recording.name)
+        if recording == slow:
+            await may_go_on.wait()
+        await usual(recording, into)
+
+    monkeypatch.setattr(segmenting, "cut_elsewhere", cut)
+    segments = Segments(tmp_path)
+    waiting = [asyncio.create_task(segments.file(slow, "index.json")) for _ in range(3)]
+    piece = json.loads((await segments.file(quick, "0.json")).read_text())
+    assert piece["events"] == [[0.1, "o", "quick"]]
+    waiting[0].cancel()  # who goes away ends nothing
+    may_go_on.set()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert found[1] == found[2]
+    assert sorted(begun) == ["quick.cast", "slow.cast"]
+    assert len(_kept(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"), [([HEADER], "shows nothing"), ([{"version": 1}], "no recording of version 2 or 3")]
+)
+async def test_what_cannot_be_cut_says_why(tmp_path: Path, lines: list[object], told: str) -> None:
+    with pytest.raises(NotFound, match=told):
+        await Segments(tmp_path).file(_recording(tmp_path / "x.cast", *lines), "index.json")
+    assert _kept(tmp_path) == []
+
+
+async def test_the_oldest_are_given_up_and_what_a_killed_server_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segmenting, "MOST_KEPT", 1)
+    segments = Segments(tmp_path)
+    first = await segments.file(_recording(tmp_path / "a.cast", HEADER, [0.1, "o", "a"]), "index.json")
+    os.utime(first.parent, (1, 1))
+    left = tmp_path / ".segments" / "new-left"
+    left.mkdir()
+    os.utime(left, (1, 1))
+    second = await segments.file(_recording(tmp_path / "b.cast", HEADER, [0.1, "o", "b"]), "index.json")
+    assert _kept(tmp_path) == [second.parent.name]
+    with pytest.raises(NotFound, match="no such piece"):
+        await segments.file(tmp_path / "b.cast", "7.json")
