@@ -35,6 +35,7 @@ services:
     env_file: vars.env
     volumes: ["state:/state", "seeded:/seeded", "./given:/given:ro", "./one.txt:/etc/one.txt"]
     tmpfs: ["/scratch:size=1m"]
+    secrets: [word, {source: word, target: renamed}]
   web:
     build: {context: web, args: {GREETING: from web}}
     command: ["mkdir /tmp/www; echo $$GREETING > /tmp/www/index.html; echo serving; exec httpd -f -p 8000 -h /tmp/www"]
@@ -51,7 +52,9 @@ services:
     entrypoint: [sh, -c]
     command: ["ls /given > /state/job"]
     volumes: ["state:/state", "./given:/given"]
+  never: {image: termarena-never-there, profiles: [other]}
 volumes: {state: {}, seeded: }
+secrets: {word: {file: one.txt}}
 """
 WEB = """FROM BASE
 ARG GREETING
@@ -65,9 +68,23 @@ wget -qO- http://web:8000/; wget -qO- http://www:8000/
 pwd; echo "$FROM_FILE $NUMBER $TAKEN $QUOTED $PLAIN"
 cat /state/job /seeded/seed /given/word /etc/one.txt
 touch /given/more 2>/dev/null || echo read-only
+cat /run/secrets/word /run/secrets/renamed; echo x 2>/dev/null > /run/secrets/word || echo kept
 echo x > /scratch/y && echo changed > /etc/one.txt && echo x > /state/mine
 """
-SEEN = ["from web", "from web", "/srv/work", "said $HOME 7 given a b c", "word", "seed", "given", "one", "read-only"]
+SEEN = [
+    "from web",
+    "from web",
+    "/srv/work",
+    "said $HOME 7 given a b c",
+    "word",
+    "seed",
+    "given",
+    "one",
+    "read-only",
+    "one",
+    "one",
+    "kept",
+]
 
 
 @pytest.fixture(

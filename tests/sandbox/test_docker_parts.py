@@ -19,7 +19,7 @@ from sandbox.support import CONFORMANCE_ROOT
 from termarena.core.errors import BuildError, CapabilityMissing, EngineError, ImageError, SandboxBroken, UsageError
 from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.docker import Address, DockerDriver, parse_address
-from termarena.sandbox.docker.build import Recipe, context_digest
+from termarena.sandbox.docker.build import Recipe, bases_of, context_digest
 from termarena.sandbox.docker.census import InnerCensus
 from termarena.sandbox.docker.container import from_top
 from termarena.sandbox.docker.ignore import Ignored
@@ -169,6 +169,31 @@ async def test_build_is_kept_until_the_context_changes(tmp_path: Path) -> None:
         (tmp_path / "word").write_text("two")
         async with driver.start(spec) as box:
             assert await box.read("/word") == b"two"
+
+
+@needs_docker
+async def test_build_is_made_anew_when_its_base_is_another(tmp_path: Path) -> None:
+    base, engine = f"termarena-base-{os.getpid()}:1", ["docker", "build", "-q", "-t"]
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task/Dockerfile").write_text(f"ARG OF={base}\nFROM ${{OF}}\nENV MARK=kept\n")
+    spec = SandboxSpec(root=Root(kind="dockerfile", path=tmp_path / "task"))
+    seen = []
+    async with DockerDriver(home=tmp_path / "home") as driver:
+        for word in ("one", "one", "two"):
+            recipe = f"FROM debian:bookworm\nRUN echo {word} > /word\n".encode()
+            subprocess.run([*engine, base, "-"], input=recipe, check=True, capture_output=True)  # noqa: ASYNC221, S603 - the test's own engine
+            prepared = await driver.prepare(spec)
+            async with driver.start(prepared.spec) as box:
+                seen.append(((await box.read("/word")).strip(), prepared.was_cached))
+        subprocess.run(["docker", "rmi", "-f", base], check=True, capture_output=True)  # noqa: ASYNC221, S603, S607 - as above
+    assert seen == [(b"one", False), (b"one", True), (b"two", False)]
+
+
+def test_bases_of_a_dockerfile(tmp_path: Path) -> None:
+    text = "ARG A=one:1\nARG B=two\nFROM --platform=linux/amd64 $A AS First\nFROM scratch\nfrom ${B}:2 as last\n"
+    text += "COPY --from=first /x /y\nCOPY --chown=1:1 --from=three:3 /x /y\nCOPY --from=0 /a /b\nFROM $UNKNOWN\n"
+    (tmp_path / "Dockerfile").write_text(text)
+    assert bases_of(tmp_path / "Dockerfile", {"B": "given"}) == ("one:1", "given:2", "three:3")
 
 
 @needs_docker

@@ -9,12 +9,11 @@ import pytest
 
 from sandbox.composing import BASE, Composer, base_archive, composed
 from sandbox.support import out
-from termarena.core.errors import CapabilityMissing, SandboxBroken, ServiceFailed
+from termarena.core.errors import SandboxBroken, ServiceFailed
 from termarena.sandbox import Mount, Network, SandboxSpec
 from termarena.sandbox.images import ImageShelf
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.namespace.services.box import LOG_BYTES, ServiceLog, ServicesSandbox
-from termarena.sandbox.spec import Fetches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,20 +90,6 @@ services:
     assert composer.left_over() == []
 
 
-async def test_a_recording_is_refused_before_anything_is_built_or_started(composer: Composer, tmp_path: Path) -> None:
-    dockerfile = "FROM BASE\nRUN echo built > /here\n"
-    root = composed(tmp_path / "task", "services: {main: {build: .}}", Dockerfile=dockerfile)
-    for mode in ("record", "replay"):
-        fetches = Fetches.model_validate({"mode": mode, "folder": tmp_path / "fetches"})
-        spec = SandboxSpec(root=root, network=Network(mode="public"), fetches=fetches)
-        async with composer.driver() as driver:
-            with pytest.raises(CapabilityMissing, match="recorded fetches"):
-                await driver.prepare(spec)
-            with pytest.raises(CapabilityMissing, match="recorded fetches"):
-                async with driver.start(spec):
-                    pytest.fail("it was started")
-
-
 async def test_a_hostname_that_the_kernel_does_not_take_is_cut(composer: Composer, tmp_path: Path) -> None:
     root = composed(tmp_path / "task", f"services: {{main: {{image: BASE, hostname: {'x' * 70}}}}}")
     async with composer.driver() as driver, driver.start(SandboxSpec(root=root)) as box:
@@ -143,18 +128,29 @@ services:
         assert driver.list() == ()
 
 
-async def test_users_that_this_user_does_not_have_are_refused_before_a_start(tmp_path: Path) -> None:
-    root = composed(tmp_path / "task", "services: {main: {image: BASE}, a: {image: BASE, command: x, user: alice}}")
+async def test_users_of_services_are_there_with_one_id(tmp_path: Path) -> None:
+    """One service begins as another user, one drops to it by itself."""
+    text = """
+services:
+  main:
+    image: BASE
+    user: alice
+    volumes: ["v:/shared"]
+    depends_on: {begun: {condition: service_completed_successfully}, drops: {condition: service_completed_successfully}}
+  begun: {image: BASE, command: ["id -u > /shared/begun"], entrypoint: [sh, -c], user: alice, volumes: ["v:/shared"]}
+  drops: {image: BASE, command: ["su alice -c id > /shared/drops"], entrypoint: [sh, -c], volumes: ["v:/shared"]}
+volumes: {v: {}}
+"""
+    root = composed(tmp_path / "task", text)
     async with NamespaceDriver(home=tmp_path / "home", allow_ranges=False) as driver:
         if driver.ids.has_users:
             pytest.skip("root always has all ids; the suite runs again as an ordinary user")
         shelf = ImageShelf(driver, tmp_path / "home")
         await shelf.import_archive(base_archive(tmp_path), name=BASE)
         shelf.close()
-        with pytest.raises(CapabilityMissing, match="the user alice of the service a"):
-            async with driver.start(SandboxSpec(root=root)):
-                raise AssertionError("started")
-        assert driver.list() == ()
+        async with driver.start(SandboxSpec(root=root)) as box:
+            assert await out(box, "id -u; cat /shared/begun; cut -c 1-8 /shared/drops") == "1234\n1234\nuid=1234"
+            assert (await out(box, "ls -n /shared/begun /shared/drops | tr -s ' ' | cut -d ' ' -f 3")) == "1234\n0"
 
 
 def test_of_a_long_log_the_end_is_kept() -> None:

@@ -37,11 +37,10 @@ def web(more: str, **values: str) -> Service:
     ("more", "place"),
     [
         ("cap_add: [NET_ADMIN]", "services.web.cap_add"),
-        ("secrets: [s]", "services.web.secrets"),
+        ("secrets: [{source: s, driver: x}]", "services.web.secrets.0.driver"),
         ("security_opt: [x]", "services.web.security_opt"),
         ("sysctls: {a: 1}", "services.web.sysctls"),
         ("extends: {service: main}", "services.web.extends"),
-        ("profiles: [p]", "services.web.profiles"),
         ("scale: 2", "services.web.scale"),
         ("read_only: true", "services.web.read_only"),
         ("tty: true", "services.web.tty"),
@@ -73,7 +72,9 @@ def test_a_key_that_is_not_followed_is_refused_by_its_name(more: str, place: str
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("services: {main: {image: x}}\nsecrets: {s: {file: f}}", "secrets"),
+        ("services: {main: {image: x}}\nsecrets: {s: {external: true}}", "secrets.s.external"),
+        ("services: {main: {image: x}}\nconfigs: {c: {content: x}}", "configs.c.content"),
+        ("services: {main: {image: x}}\nsecrets: {s: {file: ../f}}", "secrets.s.file"),
         ("services: {main: {image: x}}\nvolumes: {v: {external: true}}", "volumes.v.external"),
         ("services: {main: {image: x}}\nvolumes: {v: {driver: nfs}}", "volumes.v.driver"),
         ("services: {main: {image: x}}\nnetworks: {n: {external: true}}", "networks.n.external"),
@@ -88,6 +89,26 @@ def test_a_section_that_is_not_followed_is_refused_by_its_name(text: str, place:
     with pytest.raises(CapabilityMissing) as caught:
         read(text)
     assert f"`{place}`" in str(caught.value)
+
+
+def test_secrets_and_configs_are_files_and_profiles_choose() -> None:
+    text = """
+services:
+  main: {image: x, secrets: [s], configs: [c, {source: c, target: /etc/c}]}
+  never: {image: y, profiles: [p]}
+  wished: {image: z, profiles: [q, r]}
+secrets: {s: {file: ./f}}
+configs: {c: {file: g}}
+"""
+    found = read(text, COMPOSE_PROFILES="r,other")
+    assert sorted(found.services) == ["main", "wished"]
+    places = [(use.volume.source, use.at, use.is_writable) for use in found.services["main"].uses]
+    assert places == [("f", "/run/secrets/s", False), ("g", "/c", False), ("g", "/etc/c", False)]
+    assert sorted(read(text, COMPOSE_PROFILES="*").services) == ["main", "never", "wished"]
+    with pytest.raises(TaskFormatError, match="the file's own section secrets; it has: s"):
+        read(text.replace("[s]", "[t]"))
+    with pytest.raises(TaskFormatError, match=r"services\.main\.profiles"):
+        read("services: {main: {image: x, profiles: [p]}}")
 
 
 @pytest.mark.parametrize("key", ["privileged", "network_mode", "pid", "ipc", "devices"])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import stat
+import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import yaml
 
 from termarena.core.errors import ImageError, TaskFormatError
 from termarena.sandbox.contract import Sandbox
-from termarena.sandbox.namespace.building import build_once
+from termarena.sandbox.namespace.building import build_once, remove_tree
 from termarena.tasks.documents import parse_yaml, read_text
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ComposedSandbox",
     "check_reach",
+    "forget_compositions",
     "has_binds",
     "keep_composition",
     "load_composition",
@@ -101,7 +104,9 @@ def names_in(path: Path) -> tuple[str, ...]:
 
 
 def has_binds(document: dict[str, Any]) -> bool:
-    """Whether a service mounts a file or a folder by its path."""
+    """Whether a service mounts a file or a folder by its path, or a secret or a config, which are files."""
+    if document.get("secrets") or document.get("configs"):
+        return True
     mounts = [mount for body in document["services"].values() for mount in (body or {}).get("volumes") or ()]
     return any(
         mount.get("type") == "bind" if isinstance(mount, dict) else str(mount).startswith((".", "/", "~", "$"))
@@ -140,7 +145,22 @@ def keep_composition(folder: Path, document: dict[str, Any], *, home: Path) -> P
         shutil.copytree(folder, target, symlinks=True, dirs_exist_ok=True)
         (target / PINNED).write_text(text)
 
-    return build_once(store / state, copy) / PINNED
+    kept = build_once(store / state, copy)
+    with contextlib.suppress(OSError):
+        os.utime(kept)
+    return kept / PINNED
+
+
+def forget_compositions(home: Path, *, older_than_s: float) -> int:
+    """Remove the copies that were last asked for longer ago; how many. A run that needs one again makes it anew."""
+    gone = [
+        folder
+        for folder in sorted((home / "compose").glob("*"))
+        if folder.is_dir() and time.time() - folder.stat().st_mtime >= older_than_s
+    ]
+    for folder in gone:
+        remove_tree(folder)
+    return len(gone)
 
 
 def _digest(folder: Path) -> str:

@@ -56,7 +56,7 @@ async def way_out(
         return
     from termarena.sandbox.fetches import open_fetches  # noqa: PLC0415 - only for who records
 
-    async with open_fetches(spec.fetches, spec.network) as session, session.proxy.serve(listener):
+    async with open_fetches(spec.fetches, spec.network, inside=inside) as session, session.proxy.serve(listener):
         for path, content in session.files(has_users=has_users).items():
             await _lay(box, path, content)
         box.add_environment({**Proxy.environment(port, direct=direct), **session.environment}, is_final=True)
@@ -75,7 +75,13 @@ async def _lay(box: _Connected, path: str, content: bytes) -> None:
 
 @asynccontextmanager
 async def through(
-    box: _Connected, fetches: Fetches, listener: socket.socket, *, has_users: bool = True
+    box: _Connected,
+    fetches: Fetches,
+    listener: socket.socket,
+    *,
+    has_users: bool = True,
+    inside: Inside | None = None,
+    direct: Iterable[str] = (),
 ) -> AsyncIterator[None]:
     """Let the commands that begin meanwhile reach a recording, by a listener of their own on the box's loopback.
 
@@ -83,7 +89,7 @@ async def through(
     """
     spec = box.spec.model_copy(update={"fetches": fetches, "network": box.spec.network.without_gateway()})
     try:
-        async with way_out(box, spec, listener, has_users=has_users):
+        async with way_out(box, spec, listener, has_users=has_users, inside=inside, direct=direct):
             yield
     finally:
         box.drop_final_environment()

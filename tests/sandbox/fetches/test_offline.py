@@ -14,7 +14,7 @@ STORY = Path(__file__).with_name("story.py")
 PATIENCE_S = 300
 
 
-@pytest.mark.needs("user-namespaces", "unshare", "ip", "curl")
+@pytest.mark.needs("user-namespaces", "unshare", "ip", "curl", "busybox")
 @pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own takes root here")
 def test_a_task_that_was_recorded_runs_without_a_network(tmp_path: Path) -> None:
     done = subprocess.run(  # noqa: S603 - our own words
@@ -47,6 +47,14 @@ def test_a_task_that_was_recorded_runs_without_a_network(tmp_path: Path) -> None
     detail = missing["result"]["fault_detail"]
     assert (detail["kind"], missing["result"]["fault"], detail["is_retriable"]) == ("FetchNotRecorded", "infra", False)
     assert "/other" in detail["message"]
+
+    for title in ("composed recorded", "composed replayed"):
+        assert said[title]["told"]["solved"] == 1, said[title]
+    assert sorted(said["asked by composed"]) == ["GET /check", "GET /data", "GET /tool"]
+    urls = [entry["url"] for entry in json.loads((tmp_path / "composed/fetches/fetches.json").read_text())["entries"]]
+    assert not any("web" in url for url in urls)
+    blamed = said["no image"]["result"]["fault_detail"]
+    assert (blamed["kind"], "docker.io/library/base:1" in blamed["message"]) == ("FetchNotRecorded", True), blamed
 
     assert said["build recorded"]["status"] == 0, said["build recorded"]
     assert said["build replayed"]["status"] == 0, said["build replayed"]

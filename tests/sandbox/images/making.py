@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -152,3 +153,16 @@ class PushTarget:
         url = f"http://{self.host}/v2/{repository}/manifests/{reference}"
         _client().put(url, content=content, headers={"Content-Type": kind}).raise_for_status()
         return digest_of(content)
+
+
+def owners_in(archive: Path) -> dict[str, tuple[int, int]]:
+    """The owners of all files of an exported image."""
+    found = {}
+    with tarfile.open(archive) as image:
+        for member in image.getmembers():
+            content = image.extractfile(member)
+            if content is None or not member.name.startswith("blobs/"):
+                continue
+            with contextlib.suppress(tarfile.ReadError), tarfile.open(fileobj=io.BytesIO(content.read())) as layer:
+                found.update({one.name.removeprefix("./"): (one.uid, one.gid) for one in layer})
+    return found

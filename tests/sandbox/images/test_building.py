@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sandbox.images.making import owners_in
 from sandbox.support import out
 from termarena.core.errors import BuildError, ImageError
 from termarena.sandbox import Root, SandboxSpec
@@ -115,23 +116,24 @@ async def test_chmod_and_chown_of_a_copy(based: ImageShelf, tmp_path: Path) -> N
     rows = (await said(based, "ls -ldn /made/d /made/d/f")).splitlines()
     assert [row.split()[0] for row in rows] == ["drwxr-xr-x", "-rwxr-x---"]
     layer = based.store.layers_of(built.image.config)[-1]
-    if based.driver.ids.has_users:
-        assert rows[1].split()[2:4] == ["1234", "5"]
-    else:
-        assert layer.owners["made/d/f"] == (1234, 5)
+    assert rows[1].split()[2:4] == ["1234", "5"]
+    assert layer.owners.get("made/d/f") == (None if based.driver.ids.has_users else (1234, 5))
 
 
 async def test_owners_can_be_changed_in_a_step(based: ImageShelf, tmp_path: Path) -> None:
-    """With one id the call says that it did: without that no package could be installed."""
+    """With one id too: they are recorded, and told to whoever asks."""
     lines: list[str] = []
-    text = "FROM base\nRUN touch /x && chown 12:34 /x && ls -n /x && echo ${APT_CONFIG:-none}\n"
+    text = "FROM base\nRUN touch /x && ln -s x /l && chown 12:34 /x && chown -h 5:6 /l && ls -n /x /l\n"
+    text += "RUN ls -n /x && chown 7 /x\nUSER alice\nRUN touch /home/alice/hers && chown 0 /x || echo refused\n"
     await build(based, tmp_path / "c", text, on_log=lines.append)
-    has_users = based.driver.ids.has_users
-    assert lines[2].split()[2:4] == (["12", "34"] if has_users else ["0", "0"])
-    assert lines[3] == ("none" if has_users else "/dev/apt.conf")
-    assert await said(based, "chown 12:34 /x 2>/dev/null && echo changed || echo refused") == (
-        "changed" if has_users else "refused"
-    )
+    rows = [line.split()[2:4] for line in lines if line.startswith(("-", "l"))]
+    assert rows == [["5", "6"], ["12", "34"], ["12", "34"]]
+    assert "refused" in lines
+    listed = await said(based, "ls -n /x /home/alice/hers; chown 12 /x; ls -n /x; id -u")
+    assert [row.split()[2:4] for row in listed.splitlines()[:-1]] == [["1234", "1234"], ["7", "34"], ["7", "34"]]
+    assert listed.splitlines()[-1] == "1234"
+    await based.export("t/built:1", tmp_path / "out.tar")
+    assert owners_in(tmp_path / "out.tar") | {"l": (5, 6), "x": (7, 34)} == owners_in(tmp_path / "out.tar")
 
 
 async def test_only_the_stages_that_are_needed(based: ImageShelf, tmp_path: Path) -> None:
@@ -259,7 +261,7 @@ REFUSED = {
     "FROM base\nRUN --security=insecure x\n": "line 2: RUN --security is not supported",
     "FROM base\nRUN --network=host x\n": "line 2: RUN --network=host is not supported",
     "FROM base\nRUN --mount=type=ssh x\n": "line 2: RUN --mount=type=ssh is not supported",
-    "FROM base\nRUN --mount=type=bind,from=x,target=/x y\n": "line 2: RUN --mount=type=bind,from is not supported",
+    "FROM base\nRUN --mount=type=cache,from=x,target=/x y\n": "line 2: RUN --mount=type=cache,from is not supported",
     "FROM base\nRUN --mount=type=secret,id=s,required=true x\n": "line 2: RUN the secret s was not given",
     "FROM base\nCOPY --parents a b\n": "line 2: COPY --parents is not supported",
     "FROM base\nADD git@example.org:x.git /x\n": "line 2: ADD of a git repository",
@@ -338,6 +340,27 @@ async def test_a_plan_checks_every_step_and_makes_nothing(based: ImageShelf, tmp
 CACHED = (
     "FROM base\nARG TURN\nRUN --mount=type=cache,target=/cache,id=one{} echo $TURN >> /cache/n; cat /cache/n > /seen\n"
 )
+
+
+async def test_mounts_from_other_stages_and_written_ones_keep_owners_and_are_forgotten(
+    based: ImageShelf, tmp_path: Path
+) -> None:
+    (tmp_path / "c/d").mkdir(parents=True)
+    (tmp_path / "c/d/f").write_text("of the context")
+    text = (
+        "FROM base AS made\nRUN mkdir /out && echo made > /out/file && chown 12:34 /out/file\nFROM base\n"
+        "RUN --mount=type=bind,from=made,source=/out,target=/in --mount=from=made,source=/out/file,target=/one \\\n"
+        "    cat /in/file /one > /seen; ls -n /in/file >> /seen; touch /in/x 2>/dev/null || echo kept >> /seen\n"
+        "RUN --mount=target=/ctx,rw --mount=source=d,target=/d,rw touch /d/more && ls /d > /listed && rm /ctx/d/f\n"
+        "RUN --mount=target=/ctx cat /ctx/d/f > /still\n"
+    )
+    await build(based, tmp_path / "c", text)
+    seen = (await said(based, "cat /seen; ls /in /one 2>/dev/null; cat /listed /still")).splitlines()
+    assert seen[:2] == ["made", "made"]
+    assert (seen[2].split()[2:4], seen[3:]) == (["12", "34"], ["kept", "f", "more", "of the context"])
+    assert (tmp_path / "c/d/f").read_text() == "of the context"
+    plan = await plan_build(based, tmp_path / "c")
+    assert len(plan.steps) == 6
 
 
 async def test_mounts_of_caches_are_shared_by_nobody_but_builds_of_one_scope(based: ImageShelf, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ async def test_owners(shelf: ImageShelf, tmp_path: Path, root_layer: bytes) -> N
     async with shelf.driver.start(spec()) as box:
         owner = (await out(box, "ls -n /mine")).split()[2:4]
     has_users = shelf.driver.ids.has_users
-    assert owner == (["1234", "5"] if has_users else ["0", "0"])
+    assert owner == ["1234", "5"]
     assert table == ({} if has_users else {"mine": (1234, 5)})
 
 

@@ -6,17 +6,21 @@ The user is in copies of the files of accounts that only a mount namespace of th
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import site
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from sandbox.images.making import owners_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).parents[3]
 USER_ID = 54_324
@@ -56,6 +60,18 @@ asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "ranges"))
 """
 
 
+@contextlib.contextmanager
+def _home() -> Iterator[Path]:
+    """A folder that the user can read, and `own` in it that is the user's."""
+    # Not below pytest's own folder: every session of root closes that one to others.
+    with tempfile.TemporaryDirectory(prefix="termarena-user-") as folder:
+        home = Path(folder)
+        home.chmod(0o755)
+        (home / "own").mkdir()
+        os.chown(home / "own", USER_ID, USER_ID)
+        yield home
+
+
 def _interpreter() -> str:
     """One that the other user can run; the one we run on may lie in root's home."""
     check = "import sys, pydantic; assert sys.version_info >= (3, 11)"
@@ -69,7 +85,7 @@ def _interpreter() -> str:
     pytest.skip("an ordinary user can run no interpreter of ours; install one outside /root")
 
 
-def _as_user(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def _as_user(home: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
     for name, line in FILES.items():
         before = Path("/etc", name).read_text() if Path("/etc", name).exists() else ""
         (home / name).write_text(before + line)
@@ -78,25 +94,12 @@ def _as_user(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     env["PYTHONPATH"] = ":".join([str(REPOSITORY / "src"), *site.getsitepackages()])
     return subprocess.run(  # noqa: S603 - our own interpreter
-        ["unshare", "-m", "sh", "-ec", f'{binds}; {become} "$@"', "sh", _interpreter(), "-c", BUILD, *words],  # noqa: S607 - util-linux
+        ["unshare", "-m", "sh", "-ec", f'{binds}; {become} "$@"', "sh", _interpreter(), "-c", script, *words],  # noqa: S607 - util-linux
         env=env,
         capture_output=True,
         text=True,
         check=False,
     )
-
-
-def _owners_in(archive: Path) -> dict[str, tuple[int, int]]:
-    """The owners of all files of an exported image."""
-    found = {}
-    with tarfile.open(archive) as image:
-        for member in image.getmembers():
-            content = image.extractfile(member)
-            if content is None or not member.name.startswith("blobs/"):
-                continue
-            with contextlib.suppress(tarfile.ReadError), tarfile.open(fileobj=io.BytesIO(content.read())) as layer:
-                found.update({one.name.removeprefix("./"): (one.uid, one.gid) for one in layer})
-    return found
 
 
 @pytest.mark.slow
@@ -105,25 +108,115 @@ def _owners_in(archive: Path) -> dict[str, tuple[int, int]]:
 def test_builds_as_an_ordinary_user(root_tar: Path, kind: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can make a user for a while")
-    # Not below pytest's own folder: every session of root closes that one to others.
-    with tempfile.TemporaryDirectory(prefix="termarena-user-") as folder:
-        home = Path(folder)
-        home.chmod(0o755)
-        (home / "own").mkdir()
+    with _home() as home:
         (home / "root.tar").write_bytes(root_tar.read_bytes())
-        os.chown(home / "own", USER_ID, USER_ID)
-        done = _as_user(home, str(home / "own"), str(home / "root.tar"), kind)
+        done = _as_user(home, BUILD, str(home / "own"), str(home / "root.tar"), kind)
         assert done.returncode == 0, done.stderr[-3000:]
         mode, listed, layers, left = json.loads(done.stdout)
-        exported = _owners_in(home / "own/exported.tar")
+        exported = owners_in(home / "own/exported.tar")
     owners = {row.split()[-1]: row.split()[2:4] for row in listed.splitlines() if len(row.split()) > 3}
     expected = {"theirs": ["12", "34"], "home/alice/file": ["1234", "1234"]}
     expected["w/mine"] = ["1234", "1234"]
     assert listed.splitlines()[-2:] == ["1234", "1234"]
-    recorded = {"home/alice/file": (1234, 1234), "w/mine": (1234, 1234)}
-    assert {name: exported[name] for name in recorded} == recorded
-    if kind == "single":
-        expected = {name: ["0", "0"] for name in expected}
+    assert {name: exported[name] for name in expected} == {
+        name: (int(uid), int(gid)) for name, (uid, gid) in expected.items()
+    }
     assert (mode, owners) == (kind, expected)
     assert layers >= 3
     assert left == []
+
+
+POSTINST = """#!/bin/sh
+set -e
+adduser --system --group --no-create-home keeper
+chown -R keeper:keeper /var/lib/keeper
+su keeper -s /bin/sh -c 'id -un > /var/lib/keeper/begun'
+"""
+SERVER = """
+import os, socket, struct, sys
+if os.fork():
+    os._exit(0)
+os.setsid()
+me = os.stat("/var/lib/keeper")
+assert (os.geteuid(), os.getegid(), os.getgroups()) == (me.st_uid, me.st_gid, []), (os.getresuid(), me)
+try:
+    os.setuid(0)
+except PermissionError:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind("/var/lib/keeper/socket")
+    server.listen()
+    open("/var/lib/keeper/ready", "w").close()
+    while True:
+        client = server.accept()[0]
+        client.sendall(b"%d %d" % (os.getuid(), struct.unpack("iII", client.getsockopt(1, 17, 12))[1]))
+        client.close()
+"""
+ASK = """
+import os, socket
+client = socket.socket(socket.AF_UNIX)
+client.connect("/var/lib/keeper/socket")
+print(client.recv(99).decode(), os.stat("/var/lib/keeper/ready").st_uid)
+"""
+INSTALL = """
+import asyncio, json, sys
+from pathlib import Path
+from termarena.sandbox import Root, SandboxSpec
+from termarena.sandbox.images import BuildOptions, ImageShelf, build_image
+from termarena.sandbox.namespace import NamespaceDriver
+from termarena.sandbox.spec import Network
+
+async def main(home, image, server, ask):
+    async with NamespaceDriver(home=home / "home", allow_ranges=False) as driver:
+        shelf = ImageShelf(driver, home / "home")
+        await shelf.import_archive(image, name="debian:bookworm")
+        options = BuildOptions(network=Network(mode="none"), on_log=lambda line: print(line, file=sys.stderr))
+        await build_image(shelf, home.parent / "context", "t/built:1", options)
+        async with driver.start(SandboxSpec(root=Root(kind="image", image="t/built:1"))) as box:
+            drop = ["setpriv", "--reuid=keeper", "--regid=keeper", "--clear-groups"]
+            begun = await box.exec([*drop, "python3", "-c", server])
+            assert begun.exit_status == 0, begun
+            while (await box.exec(["test", "-e", "/var/lib/keeper/ready"])).exit_status:
+                assert any(one.argv[0] == "python3" for one in await box.processes()), begun
+            asked = await box.exec(["python3", "-c", ask], user="nobody")
+            told = await box.exec(["sh", "-c", "cat /var/lib/keeper/begun; id -u keeper; id -u nobody"])
+            users = [one.uid for one in await box.processes()]
+        shelf.close()
+        print(json.dumps([asked.stdout.decode(), asked.stderr.decode(), told.stdout.decode().split(), users]))
+
+asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))
+"""
+
+
+def _make_package(context: Path) -> None:
+    """A package with a user of its own, and a Dockerfile that installs it."""
+    for name, content in {"DEBIAN/postinst": POSTINST, "var/lib/keeper/file": "x", "DEBIAN/control": CONTROL}.items():
+        (context / "made" / name).parent.mkdir(parents=True, exist_ok=True)
+        (context / "made" / name).write_text(content)
+    (context / "made/DEBIAN/postinst").chmod(0o755)
+    subprocess.run(["dpkg-deb", "--build", "made", "keeper.deb"], cwd=context, check=True, capture_output=True)  # noqa: S607 - of Debian
+    (context / "Dockerfile").write_text(
+        "FROM debian:bookworm\nCOPY keeper.deb /tmp/\nRUN apt-get install -y /tmp/keeper.deb\n"
+    )
+
+
+CONTROL = "Package: keeper\nVersion: 1\nArchitecture: all\nMaintainer: tests\nDescription: none\n"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("docker", "newuidmap", "unshare", "setpriv", "dpkg-deb")
+def test_a_package_is_installed_and_its_service_drops_to_its_user_with_one_id() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a user for a while")
+    with _home() as home:
+        image = home / "debian.tar"
+        subprocess.run(["docker", "save", "-o", image, "debian:bookworm"], check=True)  # noqa: S603, S607 - the test's own engine
+        image.chmod(0o644)
+        (home / "context").mkdir()
+        _make_package(home / "context")
+        done = _as_user(home, INSTALL, str(home / "own"), str(image), SERVER, ASK)
+        assert done.returncode == 0, done.stderr[-3000:]
+    asked, problem, told, users = json.loads(done.stdout)
+    name, keeper, nobody = told
+    assert name == "keeper"
+    assert asked.split() == [keeper, nobody, keeper], problem
+    assert users == [int(keeper)]

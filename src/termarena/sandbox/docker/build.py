@@ -1,4 +1,4 @@
-"""Images from Dockerfiles, by the engine's own builder, kept under the digest of their context."""
+"""Images from Dockerfiles, by the engine's own builder, kept under the digest of their context and their bases."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from termarena.core.errors import Cause
     from termarena.sandbox.docker.client import Engine
 
-__all__ = ["Built", "Recipe", "build_image", "context_digest"]
+__all__ = ["Built", "Recipe", "bases_of", "build_image", "context_digest"]
 
 REPOSITORY: Final = "termarena/build"
 CONTEXT_LABEL: Final = "termarena.context"
 TAIL_LINES: Final = 40
 STEP: Final = re.compile(r"Step \d+/\d+ : .*")
 NOT_FOUND: Final = 404
+ARGUMENT: Final = re.compile(r"\s*ARG\s+([A-Za-z_]\w*)=(\S*)", re.IGNORECASE)
+BASE: Final = re.compile(r"\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
+COPIED: Final = re.compile(r"\s*COPY\s+(?:--\S+\s+)*?--from=(\S+)", re.IGNORECASE)
+VARIABLE: Final = re.compile(r"\$\{?(\w+)\}?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def _packing(context: Path, dockerfile: str) -> Packing:
 async def build_image(
     engine: Engine, context: Path, *, recipe: Recipe | None = None, on_log: Callable[[str], None] | None = None
 ) -> Built:
-    """Build an image; an unchanged context is built once per engine.
+    """Build an image; an unchanged context on unchanged bases is built once per engine.
 
     `on_log` gets the builder's words as they come. Raises `ImageError` for a folder without the Dockerfile,
     `BuildError` with the failing step, the end of the log and, where there is evidence, the cause.
@@ -101,8 +105,9 @@ async def build_image(
         hint = "give the folder that holds the Dockerfile"
         raise ImageError(str(context), f"has no {recipe.dockerfile}", hint=hint, cause="task")
     digest = await asyncio.to_thread(context_digest, context, recipe)
-    name = f"{REPOSITORY}:{digest[:40]}"
-    if await _is_there(engine, name):
+    bases = await asyncio.to_thread(bases_of, context / recipe.dockerfile, recipe.arguments)
+    name = await _name(engine, digest, bases)
+    if await _id_of(engine, name) is not None:
         return Built(name, was_there=True)
     query = {
         "t": name,
@@ -120,17 +125,46 @@ async def build_image(
 
     log = _Log(str(context / recipe.dockerfile), on_log)
     await log.follow(engine, Request("POST", "/build", query, body=from_thread(produce), patience_s=LONG_S))
-    return Built(name, was_there=False)
+    # A base that had to be pulled is known only now.
+    found = await _name(engine, digest, bases)
+    if found != name:
+        await engine.call("POST", f"/images/{name}/tag", query={"repo": REPOSITORY, "tag": found.rpartition(":")[2]})
+        await engine.call("DELETE", f"/images/{name}")
+    return Built(found, was_there=False)
 
 
-async def _is_there(engine: Engine, name: str) -> bool:
+def bases_of(dockerfile: Path, arguments: Mapping[str, str]) -> tuple[str, ...]:
+    """The images that a Dockerfile begins from or copies from, as far as they are named plainly or by an `ARG` before
+    the first `FROM`; stages of its own are not among them."""
+    found: dict[str, None] = {}
+    stages: list[str] = []
+    values: dict[str, str] = {}
+    for line in dockerfile.read_text(errors="replace").splitlines():
+        if (given := ARGUMENT.match(line)) and not stages:
+            values[given[1]] = arguments.get(given[1], given[2].strip("\"'"))
+        elif began := BASE.match(line):
+            found[VARIABLE.sub(lambda name: values.get(name[1], name[0]), began[1])] = None
+            stages.append((began[2] or "").lower())
+        elif copied := COPIED.match(line):
+            found[copied[1]] = None
+    own = {*stages, *map(str, range(len(stages))), "scratch"}
+    return tuple(name for name in found if name.lower() not in own and "$" not in name)
+
+
+async def _name(engine: Engine, digest: str, bases: tuple[str, ...]) -> str:
+    """What a build is kept under: another base gives another image."""
+    ids = [(name, await _id_of(engine, name)) for name in bases]
+    return f"{REPOSITORY}:{hashlib.sha256(json.dumps([digest, ids]).encode()).hexdigest()[:40]}"
+
+
+async def _id_of(engine: Engine, name: str) -> str | None:
+    """Of an image that the engine has."""
     try:
-        await engine.call("GET", f"/images/{name}/json")
+        return str((await engine.call("GET", f"/images/{name}/json")).json()["Id"])
     except EngineError as error:
         if error.status != NOT_FOUND:
             raise
-        return False
-    return True
+        return None
 
 
 class _Log:

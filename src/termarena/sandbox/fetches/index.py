@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from termarena.core.errors import TaskFormatError
+from termarena.core.errors import FetchError, TaskFormatError
 from termarena.core.records import read_record_as, write_record
 
 if TYPE_CHECKING:
@@ -23,11 +23,13 @@ __all__ = [
     "INDEX",
     "KEPT_HEADERS",
     "LENGTH",
-    "LOCK",
+    "MOST_ENTRIES",
     "FetchEntry",
     "FetchKey",
+    "alone_in",
     "blob_path",
     "merge_index",
+    "open_recording",
     "read_index",
     "recording_digest",
 ]
@@ -120,6 +122,19 @@ def blob_path(folder: Path, digest: str) -> Path:
     return folder / BLOBS / digest.removeprefix("sha256:")
 
 
+def open_recording(folder: Path) -> None:
+    """Make the folder of a recording where it is missing. Raises `FetchError` where it cannot be written,
+    `TaskFormatError` for one that is a link, or has links in the places of ours."""
+    for path in (folder, folder / BLOBS, folder / LOCK):
+        if path.is_symlink():
+            raise TaskFormatError(str(path), found="a link", expected="a recording's own file or folder")
+    try:
+        (folder / BLOBS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "name a folder that can be written: --record-fetches=FOLDER"
+        raise FetchError(str(folder), f"cannot be written: {error.strerror}", hint=hint) from error
+
+
 def read_index(folder: Path) -> tuple[FetchEntry, ...]:
     """All entries; none where nothing was recorded. Raises `TaskFormatError` for a file that is no index."""
     path = folder / INDEX
@@ -144,7 +159,7 @@ def merge_index(folder: Path, entries: Iterable[FetchEntry]) -> None:
 
     Raises `OSError`, and `TaskFormatError` for an index that was there and is none.
     """
-    with _alone(folder):
+    with alone_in(folder):
         found = {entry.key: entry for entry in read_index(folder)}
         found.update({entry.key: entry for entry in entries})
         ordered = sorted(found.values(), key=lambda entry: entry.key)
@@ -153,7 +168,8 @@ def merge_index(folder: Path, entries: Iterable[FetchEntry]) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path) -> Iterator[None]:
+    """Nobody else writes what a recording says of itself within the block; raises `OSError`."""
     # The folder came with a task: a link there must lead nowhere.
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:

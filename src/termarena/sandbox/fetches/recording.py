@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Final, Self
 
 import httpx
 
-from termarena.core.errors import FetchError, TaskFormatError
+from termarena.core.errors import FetchError
 from termarena.sandbox.fetches.addresses import bare_address
 from termarena.sandbox.fetches.contents import Taking
 from termarena.sandbox.fetches.exchange import NOT_RECORDABLE, Answer, is_recordable
-from termarena.sandbox.fetches.index import BLOBS, KEPT_HEADERS, LENGTH, LOCK, FetchEntry, FetchKey, merge_index
+from termarena.sandbox.fetches.index import (
+    KEPT_HEADERS,
+    LENGTH,
+    MOST_ENTRIES,
+    FetchEntry,
+    FetchKey,
+    merge_index,
+    open_recording,
+)
 from termarena.sandbox.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Recorder"]
 
 TIMEOUT_S: Final = 60.0
+MOST_BYTES: Final = 64 << 30
+"""What one step or one grading may fetch."""
 BAD_GATEWAY: Final = 502
 NOT_SENT: Final = frozenset(
     {
@@ -57,8 +67,10 @@ NOT_SENT: Final = frozenset(
 class Recorder:
     """Asks the network, as far as the sandbox's policy lets it, and keeps every answer below a folder."""
 
-    def __init__(self, folder: Path, network: Network, scrubber: Scrubber) -> None:
-        """Nothing is opened yet."""
+    def __init__(self, folder: Path, network: Network, scrubber: Scrubber, *, most_bytes: int = MOST_BYTES) -> None:
+        """Nothing is opened yet. `most_bytes`: of all answers together."""
+        self._most_bytes = most_bytes
+        self._taken_bytes = 0
         self._folder = folder
         self._network = network
         self._scrubber = scrubber
@@ -70,14 +82,7 @@ class Recorder:
     async def __aenter__(self) -> Self:
         """Raises `FetchError` for a folder that cannot be written, `TaskFormatError` for one that is a link, or has
         links in the places of ours."""
-        for path in (self._folder, self._folder / BLOBS, self._folder / LOCK):
-            if path.is_symlink():
-                raise TaskFormatError(str(path), found="a link", expected="a recording's own file or folder")
-        try:
-            (self._folder / BLOBS).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            hint = "name a folder that can be written: --record-fetches=FOLDER"
-            raise FetchError(str(self._folder), f"cannot be written: {error.strerror}", hint=hint) from error
+        open_recording(self._folder)
         listener = socket.create_server(("127.0.0.1", 0))
         way = f"http://127.0.0.1:{listener.getsockname()[1]}"
         await self._stack.enter_async_context(Proxy(self._network).serve(listener))
@@ -125,6 +130,7 @@ class Recorder:
         taking = Taking(self._folder)
         try:
             async for chunk in got.aiter_raw():
+                self._spend(len(chunk))
                 await asyncio.to_thread(taking.take, chunk)
                 if held:
                     yield held
@@ -133,7 +139,7 @@ class Recorder:
         except httpx.HTTPError as error:
             self.told(asked, f"it broke off: {type(error).__name__}: {error}")
             raise ConnectionError("the server broke off") from error
-        except OSError as error:
+        except (OSError, FetchError) as error:
             self._failed = error
             raise
         finally:
@@ -141,6 +147,12 @@ class Recorder:
             await got.aclose()
         if held:
             yield held
+
+    def _spend(self, size_bytes: int) -> None:
+        """Raises `FetchError` when all answers together are too long: a step could fill the disk by asking on."""
+        self._taken_bytes += size_bytes
+        if self._taken_bytes > self._most_bytes:
+            raise FetchError(str(self._folder), f"more than {self._most_bytes} bytes were fetched in one step")
 
     def _refuse(self, asked: Asked, status: int, problem: str) -> Answer:
         self._keep(asked, status, {}, self._nothing(), problem=problem)
@@ -161,6 +173,9 @@ class Recorder:
         except ValueError as error:
             self._failed = FetchError(asked.url.partition("?")[0], f"it cannot be entered: {error}")
             raise
+        if len(self._entries) >= MOST_ENTRIES and entry.key not in self._entries:
+            self._failed = FetchError(str(self._folder), f"more than {MOST_ENTRIES} different requests were made")
+            raise self._failed
         self._entries[entry.key] = entry
 
     def _entry(

@@ -10,29 +10,33 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from termarena.sandbox.fetches.exchange import Asked
-from termarena.sandbox.proxy import HEAD_LIMIT, accepting, split_address
+from termarena.sandbox.fetches.exchange import Answer, Asked
+from termarena.sandbox.fetches.neighbours import ask_plainly
+from termarena.sandbox.proxy import HEAD_LIMIT, RefusedError, accepting, split_address
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator
 
     from termarena.sandbox.fetches.authority import Authority
-    from termarena.sandbox.fetches.exchange import Answer, Source
+    from termarena.sandbox.fetches.exchange import Source
+    from termarena.sandbox.proxy import Inside
 
 __all__ = ["FetchProxy"]
 
 CHUNK: Final = 64 << 10
 BODY_LIMIT: Final = 64 << 20
 """Of what a client sends: the wants and haves of a clone are far below it."""
+HTTP_PORT: Final = 80
 HTTPS_PORT: Final = 443
 
 
 class FetchProxy:
     """Answers the requests of one sandbox out of a source."""
 
-    def __init__(self, source: Source, authority: Authority) -> None:
-        """Serves nothing yet."""
+    def __init__(self, source: Source, authority: Authority, *, inside: Inside | None = None) -> None:
+        """Serves nothing yet. `inside` connects to what is the sandbox's own, and has None for any other host."""
+        self._inside = inside
         self._source = source
         self._authority = authority
 
@@ -64,9 +68,22 @@ class FetchProxy:
                 {name.decode("ascii"): value.decode("latin-1") for name, value in request.headers},
                 await client.body(),
             )
-            await client.send(await self._source.answer(asked), has_body=asked.method != "HEAD")
+            answer = await self._own(asked) or await self._source.answer(asked)
+            await client.send(answer, has_body=asked.method != "HEAD")
             if not client.goes_on():
                 return
+
+    async def _own(self, asked: Asked) -> Answer | None:
+        """What a server of the sandbox itself answers, to a client that asks the proxy for it; None for all others."""
+        scheme, _, rest = asked.url.partition("://")
+        if self._inside is None or scheme != "http":
+            return None
+        host, port = split_address(rest.partition("/")[0], HTTP_PORT)
+        try:
+            sock = await self._inside(host, port)
+        except RefusedError as error:
+            return Answer(error.status)
+        return None if sock is None else await ask_plainly(sock, asked, path="/" + rest.partition("/")[2])
 
     async def _open_tunnel(self, client: _Client, target: str) -> None:
         host, port = split_address(target, HTTPS_PORT)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.fetches.recording import Recorder
     from termarena.sandbox.fetches.replaying import Replayer
     from termarena.sandbox.fetches.serving import FetchProxy
+    from termarena.sandbox.proxy import Inside
     from termarena.sandbox.spec import Fetches, Network
 
 __all__ = ["FetchSession", "open_fetches"]
@@ -41,8 +42,10 @@ class FetchSession:
 
 
 @asynccontextmanager
-async def open_fetches(fetches: Fetches, network: Network) -> AsyncIterator[FetchSession]:
-    """Record, or replay, for as long as a sandbox lives.
+async def open_fetches(
+    fetches: Fetches, network: Network, *, inside: Inside | None = None
+) -> AsyncIterator[FetchSession]:
+    """Record, or replay, for as long as a sandbox lives. `inside` connects to what is its own: that is neither.
 
     Leaving it raises `FetchNotRecorded` if a replay was asked for something else, whatever the sandbox made of that,
     and `DigestMismatch` for a content that is not what was recorded. Entering raises `MissingExtra`, `TaskFormatError`
@@ -56,7 +59,7 @@ async def open_fetches(fetches: Fetches, network: Network) -> AsyncIterator[Fetc
     authority = Authority()
     opening: AbstractAsyncContextManager[Recorder | Replayer] = _source(fetches, network)
     async with opening as source:
-        session = FetchSession(FetchProxy(source, authority), authority.certificate)
+        session = FetchSession(FetchProxy(source, authority, inside=inside), authority.certificate)
         try:
             yield session
         except Exception as error:

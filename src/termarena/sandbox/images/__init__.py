@@ -4,6 +4,7 @@ from termarena.sandbox.images.building import BuildOptions, BuildPlan, Built, bu
 from termarena.sandbox.images.config import ImageConfig
 from termarena.sandbox.images.getting import PullOptions
 from termarena.sandbox.images.names import ImageName
+from termarena.sandbox.images.recorded import image_for
 from termarena.sandbox.images.shelf import ImageShelf, Pruned, Resolved, Substitute
 from termarena.sandbox.images.store import ImageStore, StoredImage
 
@@ -21,5 +22,6 @@ __all__ = [
     "StoredImage",
     "Substitute",
     "build_image",
+    "image_for",
     "plan_build",
 ]

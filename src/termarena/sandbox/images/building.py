@@ -14,9 +14,10 @@ from termarena.sandbox.images.context import Context
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.getting import PullOptions, drop_scratch
 from termarena.sandbox.images.making import LayerMaker
-from termarena.sandbox.images.mounting import OWN_CACHES
+from termarena.sandbox.images.mounting import OWN_CACHES, source_of
 from termarena.sandbox.images.names import ImageName
 from termarena.sandbox.images.recipe import parse_recipe, parse_trigger, refuse
+from termarena.sandbox.images.recorded import image_for
 from termarena.sandbox.images.stagework import StageWork, Surroundings
 from termarena.sandbox.images.store import StoredImage, hex_of
 from termarena.sandbox.spec import Network
@@ -161,6 +162,13 @@ def _caches(shelf: ImageShelf, scope: str) -> Path | None:
     return store.folder / "mounts" / store.ids.kind / hex_of(digest_of(scope.encode())) if scope else None
 
 
+def sources_of(one: Instruction) -> list[str]:
+    """The stages and images that an instruction takes files from."""
+    mounts = [source_of(value) for name, value in one.flags if name == "mount"]
+    copied = one.flag("from")
+    return [*([] if copied is None else [copied]), *(source.image for source in mounts if source is not None)]
+
+
 class _Build:
     """One build."""
 
@@ -202,6 +210,7 @@ class _Build:
 
     async def run(self) -> ImageConfig:
         """All stages that the target needs, lowest first."""
+        await self._find_recorded()
         try:
             for at in self._needed:
                 self._results[at] = await self._stage(self.recipe.stages[at])
@@ -244,7 +253,7 @@ class _Build:
                 continue
             needed.add(at)
             stage = self.recipe.stages[at]
-            names = [self._base_name(stage), *(str(one.flag("from")) for one in stage.steps if one.flag("from"))]
+            names = [self._base_name(stage), *(name for one in stage.steps for name in sources_of(one))]
             pending += [found for name in names if (found := self._index(name, before=at)) >= 0]
         return sorted(needed)
 
@@ -260,6 +269,17 @@ class _Build:
         if not name:
             raise refuse(self.recipe.source, stage.base.line, "FROM names no image", text=stage.base.shown)
         return name
+
+    async def _find_recorded(self) -> None:
+        """In a replay, every image that is named plainly, before anything begins."""
+        if self.options.fetches is None or self.options.fetches.mode != "replay" or self.options.makes_nothing:
+            return
+        for at in self._needed:
+            stage = self.recipe.stages[at]
+            names = [self._base_name(stage), *(name for one in stage.steps for name in sources_of(one))]
+            for name in names:
+                if "$" not in name and name.lower() != SCRATCH and self._index(name, before=at) < 0:
+                    await self._image_named(name)
 
     # One stage.
 
@@ -313,6 +333,6 @@ class _Build:
         if self.options.makes_nothing:
             stored = self.shelf.known(name)
             return ImageConfig() if stored is None else stored.config
-        found = await self.shelf.resolve(name, PullOptions(on_log=self.options.on_log))
+        found = await image_for(self.shelf, name, self.options.fetches, PullOptions(on_log=self.options.on_log))
         self.substitutes.update(found.image.substitutes)
         return found.image.config

@@ -130,8 +130,7 @@ class Copying:
         if self.order.owner is not None:
             told = await self.box.layer_job("look_at", "/", owner=self.order.owner)
             owner = [int(told["uid"]), int(told["gid"])]
-        given = owner if self.has_users else [0, 0]
-        request = {"owner": given, "mode": self.order.mode, "is_exact": is_exact}
+        request = {"owner": owner, "mode": self.order.mode, "is_exact": is_exact}
         placed = await self.box.layer_job("place", folder, reading, **request)
         if owner is not None and not self.has_users and owner != [0, 0]:
             paths = [posixpath.join(placed["at"], name) for name in placed["names"]] + placed["made"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, Self, cast
 
 from termarena.core.errors import ImageError, MissingExtra
-from termarena.sandbox.namespace.inside import tar
+from termarena.sandbox.namespace.inside import owners, tar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,7 +135,8 @@ class Translator:
     """Reads one layer and writes it in our own form: names below `0/`, whiteouts as devices, opaque as attribute."""
 
     def __init__(self, source: str, *, has_owners: bool, is_layer: bool = True) -> None:
-        """`source` is named in errors. Without owners everything becomes root's, and the table says what was.
+        """`source` is named in errors. Without owners everything becomes root's, and the table says what was;
+        files and folders carry it too.
 
         In an archive that is no layer, names that begin with `.wh.` mean themselves.
         """
@@ -255,9 +256,9 @@ class Translator:
         member = tar.Member(name, kind, target=target)
         member.mode = info.mode & 0o7777
         member.mtime_ns = _nanoseconds(info)
-        self._own(member, info)
         if kind in ("file", "folder"):
             member.attributes = _attributes(info)
+        self._own(member, info)
         return member
 
     def _own(self, member: tar.Member, info: tarfile.TarInfo) -> None:
@@ -267,6 +268,8 @@ class Translator:
             member.uid, member.gid = info.uid, info.gid
         elif info.uid or info.gid:
             self.facts.owners[member.name.removeprefix("0/")] = (info.uid, info.gid)
+            if member.kind in ("file", "folder"):
+                member.attributes[tar.OWNER] = owners.marked(info.uid, info.gid)
 
 
 def _nanoseconds(info: tarfile.TarInfo) -> int:
@@ -278,7 +281,7 @@ def _nanoseconds(info: tarfile.TarInfo) -> int:
 
 
 def _attributes(info: tarfile.TarInfo) -> dict[str, bytes]:
-    """The user's own and file capabilities; those of overlayfs itself would let a layer forge deletions."""
+    """The user's own and file capabilities; those of overlayfs would let a layer forge deletions, ours owners."""
     found = {}
     for key, value in info.pax_headers.items():
         name = key.removeprefix("SCHILY.xattr.")

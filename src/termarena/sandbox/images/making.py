@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import posixpath
 import stat
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -16,12 +17,13 @@ from termarena.core.records import read_record, write_record
 from termarena.sandbox.fetches.index import recording_digest
 from termarena.sandbox.images.getting import drop_scratch, keep_layer
 from termarena.sandbox.images.layers import LayerFacts
+from termarena.sandbox.images.mounting import OWN_CACHES, Taken
 from termarena.sandbox.images.owners import with_owners
 from termarena.sandbox.images.store import FILES
 from termarena.sandbox.namespace.building import remove_tree
 from termarena.sandbox.namespace.inside import syscalls as sc
 from termarena.sandbox.namespace.inside import tar
-from termarena.sandbox.namespace.worker import Disk, Mount
+from termarena.sandbox.namespace.worker import Disk, Mount, copy_between
 from termarena.sandbox.spec import Limits, Network, SandboxSpec
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ __all__ = ["LayerMaker", "Made", "Owners"]
 STEP: Final = "build-step"
 KEY_VERSION: Final = 1
 """Of the rules by which a step is found again: another number forgets all cached steps."""
+_KINDS: Final = {"single": "single with owners"}
 LIMITS: Final = Limits(memory_bytes=8 << 30, pids=4096, disk_bytes=64 << 30)
 
 Owners = dict[str, tuple[int, int]]
@@ -116,6 +119,9 @@ class LayerMaker:
                 await keep_layer(driver, store, folder, facts)
             else:
                 await drop_scratch(driver, folder)
+        if fetches is not None and fetches.mode == "record":
+            # It ran with a recording's certificate and settings: other builds carry it out themselves.
+            return Made(_with(config, facts.diff_id), was_cached=False)
         # Making it durable takes as long as an empty step: the next one need not wait for it.
         writing = asyncio.get_running_loop().run_in_executor(None, self._remember, path, facts.diff_id)
         self.unwritten.append(writing)
@@ -134,8 +140,23 @@ class LayerMaker:
         async with self.shelf.driver.start_on(spec, self.base(config), None) as box:
             yield box
 
+    async def copy_out(self, config: ImageConfig, path: str, scratch: Path) -> Taken:
+        """A file or a folder of an image in a folder below `scratch`, once; raises `SandboxFileError`."""
+        name = posixpath.basename(path.rstrip("/")) or "root"
+        key = [*config.diff_ids, posixpath.normpath(f"/{path}")]
+        place = scratch / OWN_CACHES / f"taken-{hashlib.sha256(json.dumps(key).encode()).hexdigest()}"
+        async with self.looking_at(config) as box:
+            kind = (await box.layer_job("look_at", key[-1], owner="0:0"))["kind"]
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+                async with self.shelf.driver.worker(place.parent) as worker:
+                    await copy_between(box, worker, path=key[-1], name=name, target=place.name)
+        is_file = kind != "folder"
+        return Taken(place / name if is_file else place, is_file, key)
+
     def _cache_path(self, config: ImageConfig, key: object) -> Path:
-        view = json.dumps([KEY_VERSION, self.shelf.driver.ids.kind, config.diff_ids, key], sort_keys=True)
+        kind = self.shelf.driver.ids.kind
+        view = json.dumps([KEY_VERSION, _KINDS.get(kind, kind), config.diff_ids, key], sort_keys=True)
         return self.shelf.store.folder / "cache" / f"{hashlib.sha256(view.encode()).hexdigest()}.json"
 
     def _known(self, path: Path) -> str | None:

@@ -6,8 +6,9 @@ import asyncio
 import fcntl
 import hashlib
 import os
+import secrets
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.sandbox.namespace.worker import Mount
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.images.context import Context
 
-__all__ = ["OWN_CACHES", "MountPlaces", "Planned", "locked", "plan_mount"]
+__all__ = ["OWN_CACHES", "MountPlaces", "Planned", "Taken", "locked", "plan_mount", "source_of"]
 
 OWN_CACHES: Final = "caches"
 """The folder of a build's scratch that holds cache mounts of its own."""
@@ -27,12 +28,28 @@ ASK_AGAIN_S: Final = 0.05
 """How often a lock that another process has is asked for: a wait for the lock itself could not be given up."""
 
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
-    "bind": frozenset({"target", "source", "ro"}),
+    "bind": frozenset({"target", "source", "from", "ro", "rw"}),
     "cache": frozenset({"target", "id", "sharing"}),
     "tmpfs": frozenset({"target", "size"}),
     "secret": frozenset({"target", "id", "required"}),
 }
-SAME: Final = {"dst": "target", "destination": "target", "src": "source", "readonly": "ro"}
+SAME: Final = {"dst": "target", "destination": "target", "src": "source", "readonly": "ro", "readwrite": "rw"}
+
+
+class Source(NamedTuple):
+    """What a mount is taken from."""
+
+    image: str
+    path: str
+
+
+class Taken(NamedTuple):
+    """A file or a folder out of another stage or image, where a step can see it."""
+
+    path: Path
+    is_file: bool
+    key: list[str]
+    """What it is known by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +64,8 @@ class MountPlaces:
     """Holds what is bound of a context that ignores something, and own caches, for the time of the build."""
     absolute: Callable[[str], str]
     """A path of the image in full."""
+    taken: Mapping[str, Taken] = field(default_factory=dict)
+    """What was taken out of stages and images, by the mount's own words; nothing where a build is only planned."""
 
 
 class Planned(NamedTuple):
@@ -82,7 +101,7 @@ def plan_mount(text: str, places: MountPlaces) -> Planned:
         return Planned(Mount(at, size_bytes=_size(options.get("size", "1g"))), [text])
     if kind == "cache":
         return _cache(at, text, options, places)
-    return _bound(at, text, options.get("source", "."), places)
+    return _bound(at, text, options, places)
 
 
 def _cache(at: str, text: str, options: dict[str, str], places: MountPlaces) -> Planned:
@@ -113,18 +132,44 @@ async def locked(paths: Sequence[Path]) -> AsyncIterator[None]:
         yield
 
 
-def _bound(at: str, text: str, source: str, places: MountPlaces) -> Planned:
-    """A file or a folder of the context; where some are ignored, a copy without them."""
+def source_of(text: str) -> Source | None:
+    """The stage or image that a mount is taken from, and what of it; None for any other mount."""
+    options = dict(_option(part) for part in text.split(","))
+    if options.get("type", "bind") != "bind" or not options.get("from"):
+        return None
+    return Source(options["from"], options.get("source") or "/")
+
+
+def _is_on(options: Mapping[str, str], name: str) -> bool:
+    return options.get(name, "false").lower() in ("", "true", "1")
+
+
+def _bound(at: str, text: str, options: dict[str, str], places: MountPlaces) -> Planned:
+    """A file or a folder of the context; where some are ignored, or it may be written to, a copy."""
+    writes = _is_on(options, "rw") or ("ro" in options and not _is_on(options, "ro"))
+    if options.get("from"):
+        if writes:
+            raise ValueError("--mount=type=bind,from,rw is not supported")
+        taken = places.taken.get(text)
+        if taken is None:
+            return Planned(None, [text])
+        return Planned(Mount(at, taken.path, is_file=taken.is_file), [text, *taken.key])
+    source = options.get("source", ".")
     picked = places.context.pick(source)
     if not picked:
         raise FileNotFoundError(f"{source} is not in the context")
     digest = places.context.digest(picked[0], "x")
     path = places.context.folder / picked[0].path
-    if picked[0].is_folder and places.context.has_ignored:
+    if writes and not picked[0].is_folder:
+        raise ValueError("--mount=type=bind,rw of a file is not supported")
+    if picked[0].is_folder and (places.context.has_ignored or writes):
         path = places.scratch / f"bound-{digest}"
+        if writes:
+            path = places.scratch / OWN_CACHES / f"written-{secrets.token_hex(8)}"
+            path.parent.mkdir(exist_ok=True, mode=0o755)
         if not path.exists():
             places.context.copy_to(picked[0], path)
-    return Planned(Mount(at, path, is_file=not picked[0].is_folder), [text, digest])
+    return Planned(Mount(at, path, is_file=not picked[0].is_folder, is_writable=writes), [text, digest])
 
 
 def _option(part: str) -> tuple[str, str]:

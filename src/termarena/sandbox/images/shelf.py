@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from termarena.core.errors import ImageError
 from termarena.core.records import read_record, write_record
 from termarena.core.settings import resolve_settings
+from termarena.sandbox.compositions import forget_compositions
 from termarena.sandbox.images.archives import export_image, import_image
 from termarena.sandbox.images.getting import PullOptions, pull_image
 from termarena.sandbox.images.names import ImageName, is_digest
@@ -26,6 +27,8 @@ __all__ = ["ImageShelf", "Pruned", "Resolved", "Substitute"]
 
 MAP: Final = "image-map"
 MAPPED: Final = "localhost/mapped"
+COMPOSITION_AGE_S: Final = 7 * 24 * 3600.0
+"""Copies of compose files that no run asked for so long go; runs on an engine use them too, and hold no store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,11 @@ class ImageShelf:
         """The image for a name, if it is here with all its layers. Raises `ImageError` for what is no name."""
         full = str(ImageName.parse(name))
         found = self._substitute(full) or self.store.find(full)
+        return found if found is not None and self._is_whole(found) else None
+
+    def known_by_id(self, image_id: str) -> StoredImage | None:
+        """The image of an id, under whatever name, if it is here with all its layers."""
+        found = self.store.find(image_id)
         return found if found is not None and self._is_whole(found) else None
 
     def _is_whole(self, image: StoredImage) -> bool:
@@ -184,6 +192,9 @@ class ImageShelf:
             ]
             for name in gone:
                 self.store.forget(name)
+            forget_compositions(self.store.folder.parent, older_than_s=COMPOSITION_AGE_S)
+            if os.path.isdir(self.store.folder / "recorded"):  # noqa: ASYNC240, PTH112 - one look at one name
+                await asyncio.to_thread(remove_tree, self.store.folder / "recorded")
             if everything:
                 for path in self._cached():
                     path.unlink(missing_ok=True)

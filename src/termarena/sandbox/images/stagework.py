@@ -14,7 +14,7 @@ from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.fetching import fetch_file
 from termarena.sandbox.images.heredocs import expand_text, script_of, untabbed
 from termarena.sandbox.images.making import Made
-from termarena.sandbox.images.mounting import MountPlaces, locked, plan_mount
+from termarena.sandbox.images.mounting import MountPlaces, locked, plan_mount, source_of
 from termarena.sandbox.images.recipe import names_folder, refuse
 from termarena.sandbox.images.running import Lines, bounded
 from termarena.sandbox.units import nanoseconds_of
@@ -26,15 +26,13 @@ if TYPE_CHECKING:
     from termarena.sandbox.images.config import ImageConfig
     from termarena.sandbox.images.context import Context, Picked
     from termarena.sandbox.images.making import LayerMaker, Owners
-    from termarena.sandbox.images.mounting import Planned
+    from termarena.sandbox.images.mounting import Planned, Taken
     from termarena.sandbox.images.recipe import Instruction
     from termarena.sandbox.namespace.box import NamespaceSandbox
 
 __all__ = ["StageWork", "Surroundings"]
 
 SHELL: Final = ("/bin/sh", "-c")
-APT_SETTINGS: Final = "/dev/apt.conf"
-"""Where a sandbox that fakes owners has what apt must be told."""
 TAIL_LINES: Final = 40
 
 
@@ -214,7 +212,8 @@ class StageWork:
         mode = one.flag("network") or "default"
         if mode not in ("default", "none"):
             raise refuse(self.around.source, one.line, f"RUN --network={mode} is not supported", text=self.step)
-        planned = await asyncio.to_thread(self._mounts, one)
+        taken = await self._taken(one)
+        planned = await asyncio.to_thread(self._mounts, one, taken)
         mounts = tuple(each.mount for each in planned if each.mount is not None)
         argv = list(one.words) if one.is_json else [*(self.config.shell or SHELL), script_of(one)]
         declared = {name: value for name, value in self.arguments.items() if name not in self.config.environment}
@@ -224,11 +223,8 @@ class StageWork:
 
         async def run(box: NamespaceSandbox) -> Owners:
             lines = Lines(self._hear)
-            more = {} if self._has_users else {"APT_CONFIG": APT_SETTINGS}
             cwd = self.config.workdir or "/"
-            command = box.exec_told(
-                argv, lines.take, user=user, cwd=cwd, env={**env, **more}, timeout_s=self.around.timeout_s
-            )
+            command = box.exec_told(argv, lines.take, user=user, cwd=cwd, env=env, timeout_s=self.around.timeout_s)
             async with locked([each.lock for each in planned if each.lock is not None]):
                 places = [mount.at for mount in mounts if mount.is_writable]
                 done = await bounded(box, command, disk_bytes=self.around.disk_bytes, places=places)
@@ -239,15 +235,26 @@ class StageWork:
                 raise self._failed(one, f"the command did not end within {self.around.timeout_s:g} s")
             if done.exit_status != 0:
                 raise self._failed(one, f"the command ended with status {done.exit_status}")
-            return {} if self._has_users else await _owned_by(box, user)
+            return {} if self._has_users else await _owners_of_links(box)
 
         network = None if mode == "none" else self.around.maker.network
         return await self.around.maker.make(self.config, key, run, network=network, mounts=mounts)
 
-    def _mounts(self, one: Instruction) -> list[Planned]:
+    async def _taken(self, one: Instruction) -> dict[str, Taken]:
+        """What its mounts take from other stages and images, copied out with its owners."""
+        found = {}
+        for text in [self._filled(value) for name, value in one.flags if name == "mount"]:
+            source = source_of(text)
+            if source is None or self.around.maker.makes_nothing:
+                continue
+            config = await self.around.image_named(source.image)
+            found[text] = await self.around.maker.copy_out(config, source.path, self.around.scratch)
+        return found
+
+    def _mounts(self, one: Instruction, taken: Mapping[str, Taken]) -> list[Planned]:
         """What the step sees beside the layers."""
         around = self.around
-        places = MountPlaces(around.context, around.caches, around.secrets, around.scratch, self._absolute)
+        places = MountPlaces(around.context, around.caches, around.secrets, around.scratch, self._absolute, taken)
         planned = []
         for text in [value for name, value in one.flags if name == "mount"]:
             try:
@@ -377,13 +384,10 @@ class StageWork:
         return await self.around.maker.make(self.config, ["ADD", addresses[0], fetched.digest, _told(order)], add)
 
 
-async def _owned_by(box: NamespaceSandbox, user: str) -> Owners:
-    """What a step of this user has made, as its: where there is one id, the files themselves are all root's."""
-    told = await box.layer_job("look_up", user)
-    owner = int(told["uid"]), int(told["gid"])
-    if owner == (0, 0):
-        return {}
-    return {path.strip("/"): owner for path in (await box.diff()).of("added")}
+async def _owners_of_links(box: NamespaceSandbox) -> Owners:
+    """Of what a step made and cannot carry its owner itself, where there is one id."""
+    told = await box.layer_job("owners_of_links", "/")
+    return {path: (int(uid), int(gid)) for path, (uid, gid) in told["owners"].items()}
 
 
 def _told(order: CopyOrder) -> list[object]:

@@ -32,6 +32,7 @@ from termarena.sandbox.namespace.differences import changes_between
 from termarena.sandbox.namespace.files import Files
 from termarena.sandbox.namespace.ondisk import free_bytes
 from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot, SharedLayers
+from termarena.sandbox.proxy import RefusedError
 from termarena.sandbox.sides import check_size
 from termarena.sandbox.way_out import through
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.namespace.holdings import Holdings
     from termarena.sandbox.namespace.inside import wire
     from termarena.sandbox.namespace.pty import NamespacePty
+    from termarena.sandbox.proxy import Inside
     from termarena.sandbox.spec import Fetches, SandboxSpec
 
 __all__ = ["NamespaceSandbox"]
@@ -197,9 +199,9 @@ class NamespaceSandbox:
     ) -> ExecResult:
         """As `exec`, its output told while it comes and not kept; no USER, LOGNAME and LANG.
 
-        For steps of builds: where there is only root, another user is root under that user's number.
+        For steps of builds.
         """
-        command = self._commands.command(argv, user=user, cwd=cwd, env=env, by_name=True)
+        command = self._commands.command(argv, user=user, cwd=cwd, env=env)
         command.request["is_login"] = False
         return await self._commands.run(command, stdin=b"", timeout_s=timeout_s, kept=Keep(0, 0, on_chunk))
 
@@ -391,6 +393,17 @@ class NamespaceSandbox:
         received = await self._channel.ask({"op": "connect", "port": port, "address": address})
         raise_refusal(received.message, "connect to", f"port {port}")
         return socket.socket(fileno=received.fds[0])
+
+    def reaching(self, names: Mapping[str, str]) -> Inside:
+        """What connects to these names of its own addresses, for a proxy that is asked for one of them."""
+
+        async def inside(host: str, port: int) -> socket.socket | None:
+            try:
+                return await self.connect(port, names[host]) if host in names else None
+            except SandboxFileError as error:
+                raise RefusedError(502, f"{host}:{port} does not answer") from error
+
+        return inside
 
     async def stop(self) -> None:
         """See the contract."""

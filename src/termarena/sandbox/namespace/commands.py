@@ -89,10 +89,8 @@ class Commands:
         user: str | None,
         cwd: str | None,
         env: Mapping[str, str] | None,
-        by_name: bool = False,
     ) -> Command:
-        """What is to run; `by_name`: where there is only root, as root under the user's number. Raises `ValueError`,
-        and what the sandbox refuses."""
+        """What is to run. Raises `ValueError`, and what the sandbox refuses."""
         words = list(argv)
         if not words or any("\0" in word for word in words):
             raise ValueError("a command needs at least one word, and no word may hold a NUL")
@@ -101,8 +99,7 @@ class Commands:
         request = {
             "id": number,
             "argv": words,
-            "user": user or self._spec.user if by_name else self.user(user),
-            "has_one_id": not self._held.has_users,
+            "user": self.user(user),
             "cwd": cwd or self._spec.workdir,
             "env": {**self._env, **(env or {}), **self._final},
             "grace_s": GRACE_S,

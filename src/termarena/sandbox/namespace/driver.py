@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxFileError, SandboxStartError
+from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxStartError
 from termarena.sandbox.contract import ROOT_NAMES, Capabilities, Prepared, SandboxRecord, Snapshot, spec_for
 from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.namespace.building import remove_abandoned
@@ -24,14 +24,12 @@ from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import load_snapshot
 from termarena.sandbox.namespace.worker import Disk, Joining, LayerWorker
-from termarena.sandbox.proxy import RefusedError
 from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
 from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
 from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
@@ -144,11 +142,8 @@ class NamespaceDriver:
         if Feature.WRITABLE_SYSTEM in spec.requires and spec.root.kind == "host" and self._find()[1].kind != "shifted":
             why = "an ordinary user cannot change the host's files in place; give a root file system, or be root"
             raise CapabilityMissing(Feature.WRITABLE_SYSTEM.value, driver=self.name, why=why)
-        if spec.user not in ROOT_NAMES and Feature.USERS in capabilities.missing:
+        if spec.user not in ROOT_NAMES and spec.root.kind == "host" and Feature.USERS in capabilities.missing:
             raise CapabilityMissing(f"the user {spec.user}", driver=self.name, why=capabilities.missing[Feature.USERS])
-        if spec.fetches is not None and spec.root.kind == "compose":
-            why = "the builds and tests of several services are not led through a recording"
-            raise CapabilityMissing("recorded fetches", driver=self.name, why=why)
 
     async def prepare(self, spec: SandboxSpec) -> Prepared:
         """See the contract."""
@@ -340,7 +335,7 @@ class NamespaceDriver:
             cgroup=plan.cgroup,
             pidfd=launched.pidfd,
             host_pid=launched.pid,
-            has_users=plan.ids.has_users,
+            has_users=plan.has_users,
             base_digest=plan.base.digest,
             scratch=self._home,
             disk=self._disk,
@@ -374,17 +369,11 @@ class NamespaceDriver:
     ) -> AsyncIterator[None]:
         """Serve the sandbox's proxy, if its network has one; `names` are those of its own addresses."""
 
-        async def inside(host: str, port: int) -> socket.socket | None:
-            try:
-                return await box.connect(port, names[host]) if host in names else None
-            except SandboxFileError as error:
-                raise RefusedError(502, f"{host}:{port} does not answer") from error
-
         if spec.network.mode == "none":
             yield
             return
         listener = await box.listen(PROXY_PORT)
-        async with way_out(box, spec, listener, has_users=self.ids.has_users, inside=inside):
+        async with way_out(box, spec, listener, has_users=self.ids.has_users, inside=box.reaching(names)):
             yield
 
 

@@ -12,13 +12,14 @@ from termarena.sandbox.contract import Prepared
 from termarena.sandbox.spec import Root, SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from termarena.sandbox.images import ImageShelf, StoredImage
     from termarena.sandbox.namespace.box import NamespaceSandbox
     from termarena.sandbox.namespace.driver import NamespaceDriver
     from termarena.sandbox.namespace.rootfs import Base
+    from termarena.sandbox.namespace.services.model import Build
     from termarena.sandbox.spec import Fetches
 
 __all__ = ["ImageRoots", "Rooted"]
@@ -43,11 +44,16 @@ class _Wanted(NamedTuple):
 
     root: Root
     fetches: Fetches | None = None
-    """Part of what is built from a Dockerfile, and of nothing else."""
+    """What an image comes from that is not known by its id."""
 
     @classmethod
     def of(cls, spec: SandboxSpec) -> _Wanted:
-        return cls(spec.root, spec.fetches if spec.root.kind == "dockerfile" else None)
+        return cls(spec.root, None if cls(spec.root).is_pinned else spec.fetches)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it is an image by its id, which is the same for ever."""
+        return str(self.root.image).startswith("sha256:")
 
 
 class ImageRoots:
@@ -85,8 +91,8 @@ class ImageRoots:
         wanted = _Wanted.of(spec)
         lock = self._locks.setdefault((asyncio.get_running_loop(), wanted), asyncio.Lock())
         async with lock:
-            # A folder, or what a name stands for, may be another one by now; an image's id is the same for ever.
-            was_there = wanted in self._known and str(wanted.root.image).startswith("sha256:")
+            # A folder, or what a name stands for, may be another one by now.
+            was_there = wanted in self._known and wanted.is_pinned
             if not was_there:
                 was_there = await self._make(wanted)
         image, base = self._known[wanted]
@@ -97,12 +103,18 @@ class ImageRoots:
         prepared = Prepared(told, base.digest, image.id, was_cached=was_there, substitutes=image.substitutes)
         return Rooted(prepared, _filled_in(told, image, root=spec.root), base, image)
 
-    async def build(self, context: Path, dockerfile: str, *, arguments: Mapping[str, str], target: str = "") -> Rooted:
-        """Build one image; raises as the contract's `prepare`."""
+    async def build(self, context: Path, order: Build, fetches: Fetches | None) -> Rooted:
+        """Build one image of a service; raises as the contract's `prepare`."""
         from termarena.sandbox.images import BuildOptions, build_image  # noqa: PLC0415 - only for who uses images
 
         with self._using_home():
-            options = BuildOptions(dockerfile=dockerfile, arguments=arguments, target=target, on_log=self._on_log)
+            options = BuildOptions(
+                dockerfile=order.dockerfile,
+                arguments=order.arguments,
+                target=order.target,
+                fetches=fetches,
+                on_log=self._on_log,
+            )
             built = await build_image(self.shelf, context, None, options)
         rooted = await self.prepare(SandboxSpec(root=Root(kind="image", image=built.image.id)))
         return replace(rooted, prepared=replace(rooted.prepared, was_cached=built.was_cached), image=built.image)
@@ -128,14 +140,14 @@ class ImageRoots:
         return was_there
 
     async def _image(self, wanted: _Wanted) -> tuple[StoredImage, bool]:
-        from termarena.sandbox.images import BuildOptions, PullOptions, build_image  # noqa: PLC0415 - as above
+        from termarena.sandbox.images import BuildOptions, PullOptions, build_image, image_for  # noqa: PLC0415 - as above
 
         root = wanted.root
         if root.kind == "dockerfile" and root.path is not None:
             options = BuildOptions(dockerfile=root.dockerfile, fetches=wanted.fetches, on_log=self._on_log)
             built = await build_image(self.shelf, root.path, None, options)
             return built.image, built.was_cached
-        found = await self.shelf.resolve(str(root.image), PullOptions(on_log=self._on_log))
+        found = await image_for(self.shelf, str(root.image), wanted.fetches, PullOptions(on_log=self._on_log))
         return found.image, found.was_there
 
     async def begin(self, box: NamespaceSandbox, spec: SandboxSpec) -> None:

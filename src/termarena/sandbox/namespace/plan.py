@@ -72,7 +72,7 @@ class Plan:
             "disk": None,
             "changes": None,
             "pristine_system": spec.pristine_system,
-            "fakes_owners": False,
+            "records_owners": not ids.has_users and spec.root.kind != "host",
             "step_mounts": [],
             "join_fds": [],
         }
@@ -81,6 +81,11 @@ class Plan:
     def cgroup_folders(self) -> tuple[Path, ...]:
         """What to remove when the sandbox has ended."""
         return () if self.cgroup is None else self.cgroup.every_folder
+
+    @property
+    def has_users(self) -> bool:
+        """Whether commands can be other users than root, if only to themselves."""
+        return self.ids.has_users or bool(self.message["records_owners"])
 
     def add_fd(self, fd: int) -> int:
         """Send a descriptor along; its number in the message."""
@@ -97,9 +102,10 @@ class Plan:
         """Lend it a folder of the host, or what is another sandbox's; descriptors stay the caller's."""
         if isinstance(lent, Joining):
             self.message["join_fds"] = [self.add_fd(fd) for fd in lent.namespaces]
+            self.message["records_owners"] = not self.ids.has_users
         else:
             self.message["disk"] = {"path": str(lent.folder), "holds_changes": lent.holds_changes}
-            self.message["fakes_owners"] = lent.holds_changes and not self.ids.has_users
+            self.message["records_owners"] = lent.holds_changes and not self.ids.has_users
         for mount in lent.mounts:
             tree = None if mount.tree_fd is None else self.add_fd(mount.tree_fd)
             self.message["step_mounts"].append({**mount.as_plan(), "tree": tree})

@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import shutil
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
+
+from termarena.core.errors import SandboxFileError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.namespace.box import NamespaceSandbox
 
-__all__ = ["Disk", "Joining", "LayerWorker", "Mount"]
+__all__ = ["Disk", "Joining", "LayerWorker", "Mount", "copy_between"]
 
 BUFFER: Final = 1 << 20
 
@@ -108,6 +111,35 @@ class LayerWorker:
             await asyncio.shield(ours)
         if failed is not None:
             raise failed
+
+
+async def copy_between(box: NamespaceSandbox, worker: LayerWorker, *, path: str, name: str, target: str) -> None:
+    """What stands at a path of a sandbox into a new folder of a worker's: a folder's content, or a file as `name`.
+
+    Raises `SandboxFileError`.
+    """
+    reading, writing = _pipe()
+
+    async def pack() -> None:
+        try:
+            await box.layer_job("pack_path", name, writing, path=path)
+        finally:
+            os.close(writing)
+
+    def produce(out: IO[bytes]) -> None:
+        with os.fdopen(reading, "rb", BUFFER) as stream:
+            shutil.copyfileobj(stream, out, BUFFER)
+
+    packing = asyncio.ensure_future(pack())
+    try:
+        await worker.unpack(target, produce)
+    except SandboxFileError:
+        if packing.done():
+            packing.result()
+        raise
+    finally:
+        await asyncio.gather(packing, return_exceptions=True)
+    packing.result()
 
 
 def _pipe() -> tuple[int, int]:

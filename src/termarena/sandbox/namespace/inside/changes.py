@@ -7,6 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any, Final
 
+from . import owners
 from . import syscalls as sc
 from .tar import BENEATH, OPAQUE, attributes_of, is_whiteout, open_folder, open_regular
 
@@ -115,8 +116,9 @@ def _is_opaque(fd: int) -> bool:
 
 def _describe(path: str, name: str, found: os.stat_result, *, folder_fd: int) -> Entry:
     kind = kind_of(found)
+    uid, gid = owners.named(name, folder_fd, found)
     entry: Entry = {
-        "path": path, "kind": kind, "mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid, "gid": found.st_gid,
+        "path": path, "kind": kind, "mode": stat.S_IMODE(found.st_mode), "uid": uid, "gid": gid,
     }  # fmt: skip
     if kind == "file":
         entry.update(size=found.st_size, digest=_digest(name, folder_fd))
@@ -163,7 +165,7 @@ def _compare(name: str, now: os.stat_result, before: os.stat_result, *, upper: i
         return "modified"
     if stat.S_ISREG(now.st_mode) and (now.st_size != before.st_size or not _same_content(name, upper, base)):
         return "modified"
-    if (now.st_mode, now.st_uid, now.st_gid) != (before.st_mode, before.st_uid, before.st_gid):
+    if now.st_mode != before.st_mode or owners.named(name, upper, now) != owners.named(name, base, before):
         return "metadata"
     if stat.S_ISREG(now.st_mode) and now.st_mtime_ns != before.st_mtime_ns:
         return "metadata"

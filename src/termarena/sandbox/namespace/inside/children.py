@@ -16,11 +16,14 @@ import signal
 import struct
 import termios
 import time
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from . import files
+from . import files, seccomp, wire
 from . import syscalls as sc
 from .seccomp import MARKER_RESOURCE
+
+if TYPE_CHECKING:
+    from .registrar import Registrar
 
 MARKER_BASE: Final = 1 << 40
 TIOCGPTPEER: Final = 0x5441
@@ -42,7 +45,7 @@ class Command:
         self.argv: list[str] = request["argv"]
         self.identity = files.find_user(request["user"])
         self.env: dict[str, str] = {**self.identity.environment(is_login=request["is_login"]), **request["env"]}
-        self.has_one_id: bool = request["has_one_id"]
+        self.who = 0
         self.cwd: str = request["cwd"] or self.identity.home
         self.timeout_s: float | None = request["timeout_s"]
         self.grace_s: float = request["grace_s"]
@@ -81,9 +84,12 @@ class Running:
 class Launcher:
     """Starts commands with the sandbox's limits, filter and cgroups."""
 
-    def __init__(self, plan: dict[str, Any], *, program: bytes, cgroup_fds: list[int], born_fd: int | None) -> None:
-        """`program` is the assembled system-call filter; commands join the groups, and are born in `born_fd`."""
-        self.program = program
+    def __init__(
+        self, plan: dict[str, Any], *, registrar: Registrar | None, cgroup_fds: list[int], born_fd: int | None
+    ) -> None:
+        """Commands join the groups, and are born in `born_fd`; `registrar`: who answers for users and owners."""
+        self.program = seccomp.assemble(watches_owners=registrar is not None)
+        self.registrar = registrar
         self.cgroup_fds = cgroup_fds
         self.born_fd = born_fd
         self.limits: list[tuple[int, int]] = [(int(kind), int(value)) for kind, value in plan["rlimits"]]
@@ -93,6 +99,9 @@ class Launcher:
     def start(self, command: Command, *, stdio: tuple[int, int, int], has_terminal: bool = False) -> Running:
         """Fork and execute; a command that cannot be executed ends with 126 or 127 and a line on its stderr."""
         folder = files.open_inside(command.cwd, os.O_PATH | os.O_DIRECTORY)
+        if self.registrar is not None:
+            who = command.identity
+            command.who = self.registrar.number_for(who.uid, who.gid, who.groups)
         try:
             pid = os.fork() if self.born_fd is None else sc.clone(cgroup_fd=self.born_fd)
             if pid == 0:
@@ -104,7 +113,7 @@ class Launcher:
     def _become(self, command: Command, *, stdio: tuple[int, int, int], folder: int, has_terminal: bool) -> NoReturn:
         try:
             os.setsid()
-            mark(command.exec_id)
+            mark(command.exec_id, who=command.who)
             for fd in self.cgroup_fds:
                 os.write(fd, b"0")
             for target, source in enumerate(stdio):
@@ -125,7 +134,8 @@ class Launcher:
         for number in SETTABLE_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        command.identity.assume(has_one_id=command.has_one_id)
+        if self.registrar is None:
+            command.identity.assume()
         for kind, value in self.limits:
             _lower_limit(kind, value)
         if self.is_on_disk:
@@ -133,8 +143,13 @@ class Launcher:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         if not self.may_write:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        if self.registrar is None:
+            sc.close_range(3, 0x7FFFFFFF)
+            sc.install_filter(self.program)
+            return
+        listener = sc.install_watched_filter(self.program)
+        wire.send(self.registrar.door, {}, (listener,))
         sc.close_range(3, 0x7FFFFFFF)
-        sc.install_filter(self.program)
 
 
 def _lower_limit(kind: int, value: int) -> None:
@@ -159,9 +174,9 @@ def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     raise problem
 
 
-def mark(exec_id: int) -> None:
-    """Put the exec's number on the calling process and all that it will start."""
-    resource.setrlimit(MARKER_RESOURCE, (MARKER_BASE + exec_id, MARKER_BASE + exec_id))
+def mark(exec_id: int, *, who: int = 0) -> None:
+    """Put the exec's number, and the registrar's for its user, on the calling process and all that it will start."""
+    resource.setrlimit(MARKER_RESOURCE, (who or MARKER_BASE + exec_id, MARKER_BASE + exec_id))
 
 
 def exec_of(pid: int) -> int | None:
@@ -292,8 +307,8 @@ def kill_largest_above(limit_bytes: int) -> int:
     return killed
 
 
-def describe_processes() -> list[dict[str, object]]:
-    """Every living process but process 1."""
+def describe_processes(registrar: Registrar | None) -> list[dict[str, object]]:
+    """Every living process but process 1; its user is whom the registrar takes it for, where there is one."""
     found = []
     for pid in all_pids():
         name, _, rest = _read(f"/proc/{pid}/stat").rpartition(b")")
@@ -307,7 +322,7 @@ def describe_processes() -> list[dict[str, object]]:
                     "pid": pid,
                     "parent": int(fields[1]),
                     "state": fields[0].decode(),
-                    "uid": os.stat(f"/proc/{pid}").st_uid,
+                    "uid": registrar.who(pid).users.effective if registrar else os.stat(f"/proc/{pid}").st_uid,
                     "argv": [os.fsdecode(word) for word in command.rstrip(b"\0").split(b"\0")],
                     "exec": exec_of(pid),
                 }

@@ -11,6 +11,7 @@ import os
 import stat
 from typing import Any, Final
 
+from . import owners
 from . import syscalls as sc
 
 RESOLVE: Final = sc.RESOLVE_IN_ROOT | sc.RESOLVE_NO_MAGICLINKS
@@ -43,29 +44,13 @@ class Identity:
             return {"PATH": DEFAULT_PATH, "HOME": self.home}
         return {"PATH": DEFAULT_PATH, "HOME": self.home, "USER": self.name, "LOGNAME": self.name, "LANG": "C.UTF-8"}
 
-    def assume(self, *, has_one_id: bool = False) -> None:
-        """Become this user for good; root stays as it is.
-
-        With one id to give, the user is root under another number: a name, and no wall.
-        """
+    def assume(self) -> None:
+        """Become this user for good; root stays as it is."""
         if self.uid == 0 and self.gid == 0:
-            return
-        if has_one_id:
-            self._rename()
             return
         os.setgroups(self.groups)
         os.setresgid(self.gid, self.gid, self.gid)
         os.setresuid(self.uid, self.uid, self.uid)
-
-    def _rename(self) -> None:
-        sc.prctl(sc.PR_SET_DUMPABLE, 1)  # else the files below are another's
-        sc.unshare(sc.CLONE_NEWUSER)
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{self.uid} 0 1"), ("gid_map", f"{self.gid} 0 1")):
-            fd = os.open(f"/proc/self/{name}", os.O_WRONLY)
-            try:
-                os.write(fd, text.encode())
-            finally:
-                os.close(fd)
 
 
 def find_user(wanted: str) -> Identity:
@@ -140,7 +125,7 @@ def open_for(request: dict[str, Any]) -> int:
         if request["access"] == "write":
             owner = find_user(request["user"])
             os.fchmod(fd, request["mode"])
-            os.fchown(fd, owner.uid, owner.gid)
+            owners.give(fd, owner.uid, owner.gid)
             os.ftruncate(fd, 0)
     except BaseException:
         os.close(fd)

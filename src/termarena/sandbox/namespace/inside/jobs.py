@@ -10,7 +10,7 @@ import os
 import signal
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
-from . import changes, children, files, layers, removing, room, tar, unpack
+from . import changes, children, files, layers, owners, removing, room, tar, unpack
 
 if TYPE_CHECKING:
     from .mounts import Volume
@@ -116,6 +116,10 @@ def _list_folder(request: dict[str, Any], _: list[int], __: list[Volume]) -> dic
     return layers.list_folder(request["path"])
 
 
+def _owners_of_links(_: dict[str, Any], __: list[int], volumes: list[Volume]) -> dict[str, Any]:
+    return {"owners": owners.of_unmarked(volumes[0].upper_fd)}
+
+
 def _measure(request: dict[str, Any], _: list[int], volumes: list[Volume]) -> dict[str, Any]:
     """How much the sandbox's changes take, and what lies at some places of it."""
     opened = [files.open_inside(path, os.O_RDONLY | os.O_DIRECTORY) for path in request["places"]]
@@ -142,4 +146,5 @@ JOBS: Final = {
     "pack_path": _pack_path,
     "list_folder": _list_folder,
     "measure": _measure,
+    "owners_of_links": _owners_of_links,
 }

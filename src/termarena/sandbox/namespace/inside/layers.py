@@ -10,9 +10,9 @@ import os
 import stat
 from typing import IO, Any, Final
 
-from . import files
+from . import files, owners
 from . import syscalls as sc
-from .tar import IMPLIED, OPAQUE, Member, Packer, Reader, header
+from .tar import IMPLIED, OPAQUE, OWNER, Member, Packer, Reader, header
 from .unpack import Unpacker
 
 IN_ROOT: Final = sc.RESOLVE_IN_ROOT | sc.RESOLVE_NO_MAGICLINKS
@@ -53,6 +53,8 @@ class _LayerPacker(Packer):
     def write_header(self, member: Member) -> None:
         member.name = member.name.removeprefix("./")
         member.target = member.target.removeprefix("./") if member.kind == "link" else member.target
+        owner = owners.parsed(member.attributes.pop(OWNER, b""))
+        member.uid, member.gid = owner or (member.uid, member.gid)
         if member.kind == "device":
             parent, _, name = member.name.rpartition("/")
             member = _mark(f"{parent}/.wh.{name}" if parent else f".wh.{name}", member)
@@ -127,9 +129,10 @@ def place(request: dict[str, Any], archive: IO[bytes]) -> dict[str, Any]:
     """
     owner, mode = request["owner"], request["mode"]
     made = files.make_folder(request["path"])
-    for folder in made:
-        if owner is not None:
-            os.chown(folder, *owner)
+    for folder in made if owner is not None else []:
+        fd = files.open_inside(folder, os.O_RDONLY | os.O_DIRECTORY)
+        owners.give(fd, *owner)
+        os.close(fd)
     root = files.open_inside(request["path"], os.O_RDONLY | os.O_DIRECTORY)
     placer = _Placer({"0": root}, owner=owner, mode=mode, is_exact=request["is_exact"])
     placer.unpack(archive)
@@ -153,6 +156,9 @@ class _Placer(Unpacker):
             return
         if self.new_owner is not None:
             member.uid, member.gid = self.new_owner
+            member.attributes.pop(OWNER, None)
+        if owners.has_one_id() and (member.uid, member.gid) != (0, 0) and member.kind in ("file", "folder"):
+            member.attributes[OWNER] = owners.marked(member.uid, member.gid)
         if self.new_mode is not None and member.kind in ("file", "folder"):
             member.mode = self.new_mode
         self.names.append("/".join(parts))

@@ -43,8 +43,6 @@ HIDDEN_SYS: Final = (
     "fs/bpf",
     "fs/selinux",
 )
-APT_SETTINGS: Final = "/dev/apt.conf"
-"""Where no user can be changed to, apt has to be told; a file beside the devices lands in no layer."""
 DISK, CHANGES = "disk", "changes"
 """A folder that was lent for work, and the one that keeps the changes."""
 MOST_LAYERS: Final = 48
@@ -112,8 +110,6 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
     if disk:
         volumes[0].disk_fd = os.open(DISK, os.O_RDONLY | os.O_DIRECTORY)
     _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
-    if plan["fakes_owners"]:
-        _write(f"new{APT_SETTINGS}", b'APT::Sandbox::User "root";\n')
     os.chdir("new")
     sc.pivot_root(".", ".")
     sc.unmount(".")

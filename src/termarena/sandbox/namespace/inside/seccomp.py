@@ -44,14 +44,18 @@ _DENIED_AARCH64: Final = {
 }  # fmt: skip
 
 
-_FAKED_X86_64: Final = {
-    "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260, "setuid": 105, "setgid": 106, "setreuid": 113,
-    "setregid": 114, "setgroups": 116, "setresuid": 117, "setresgid": 119, "setfsuid": 122, "setfsgid": 123,
-    "capset": 126,
+_WATCHED_X86_64: Final = {
+    "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260, "stat": 4, "fstat": 5, "lstat": 6, "newfstatat": 262,
+    "statx": 332, "getuid": 102, "getgid": 104, "geteuid": 107, "getegid": 108, "getresuid": 118, "getresgid": 120,
+    "getgroups": 115, "setuid": 105, "setgid": 106, "setreuid": 113, "setregid": 114, "setresuid": 117,
+    "setresgid": 119, "setgroups": 116, "creat": 85, "openat2": 437, "mkdir": 83, "mkdirat": 258, "symlink": 88,
+    "symlinkat": 266, "mknod": 133, "mknodat": 259, "rename": 82, "renameat": 264, "renameat2": 316,
 }  # fmt: skip
-_FAKED_AARCH64: Final = {
-    "fchown": 55, "fchownat": 54, "setuid": 146, "setgid": 144, "setreuid": 145, "setregid": 143, "setgroups": 159,
-    "setresuid": 147, "setresgid": 149, "setfsuid": 151, "setfsgid": 152, "capset": 91,
+_WATCHED_AARCH64: Final = {
+    "fchown": 55, "fchownat": 54, "fstat": 80, "newfstatat": 79, "statx": 291, "getuid": 174, "getgid": 176,
+    "geteuid": 175, "getegid": 177, "getresuid": 148, "getresgid": 150, "getgroups": 158, "setuid": 146,
+    "setgid": 144, "setreuid": 145, "setregid": 143, "setresuid": 147, "setresgid": 149, "setgroups": 159,
+    "openat2": 437, "mkdirat": 34, "symlinkat": 36, "mknodat": 33, "renameat": 38, "renameat2": 276,
 }  # fmt: skip
 
 
@@ -59,30 +63,55 @@ class SyscallTable:
     """What the filter needs to know about one architecture."""
 
     def __init__(
-        self, *, audit_arch: int, denied: dict[str, int], checked: dict[str, int], faked: dict[str, int]
+        self, *, audit_arch: int, denied: dict[str, int], checked: dict[str, int], watched: dict[str, int]
     ) -> None:
-        """`checked` holds the numbers of calls whose arguments decide: clone, ioctl, socket, personality, prlimit64.
+        """`checked` holds the numbers of calls whose arguments decide: clone, ioctl, socket, prlimit64 and others.
 
-        `faked` are those that change an owner or the user, and that a map of one id always refuses.
+        `watched` are those about owners and users, which process 1 answers where there is one id.
         """
-        self.faked = faked
         self.audit_arch = audit_arch
         self.denied = denied
         self.checked = checked
+        self.watched = watched
 
 
 TABLES: Final = {
     "x86_64": SyscallTable(
         audit_arch=0xC000003E,
         denied=_DENIED_X86_64,
-        checked={"clone": 56, "ioctl": 16, "socket": 41, "personality": 135, "prlimit64": 302, "setrlimit": 160},
-        faked=_FAKED_X86_64,
+        checked={
+            "clone": 56,
+            "ioctl": 16,
+            "socket": 41,
+            "personality": 135,
+            "prlimit64": 302,
+            "setrlimit": 160,
+            "open": 2,
+            "openat": 257,
+            "getsockopt": 55,
+            "setfsuid": 122,
+            "setfsgid": 123,
+            "capset": 126,
+        },
+        watched=_WATCHED_X86_64,
     ),
     "aarch64": SyscallTable(
         audit_arch=0xC00000B7,
         denied=_DENIED_AARCH64,
-        checked={"clone": 220, "ioctl": 29, "socket": 198, "personality": 92, "prlimit64": 261, "setrlimit": 164},
-        faked=_FAKED_AARCH64,
+        checked={
+            "clone": 220,
+            "ioctl": 29,
+            "socket": 198,
+            "personality": 92,
+            "prlimit64": 261,
+            "setrlimit": 164,
+            "openat": 56,
+            "getsockopt": 209,
+            "setfsuid": 151,
+            "setfsgid": 152,
+            "capset": 91,
+        },
+        watched=_WATCHED_AARCH64,
     ),
 }
 
@@ -93,10 +122,11 @@ NEWEST_KNOWN: Final = 462
 NAMESPACE_FLAGS: Final = 0x7E020000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 AF_KEY, AF_ALG, AF_VSOCK = 15, 38, 40
+O_CREAT, SOL_SOCKET, SO_PEERCRED = 0o100, 1, 17
 PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _KILL = 0x7FFF0000, 0x80000000
+_ALLOW, _KILL, _WATCH = 0x7FFF0000, 0x80000000, 0x7FC00000
 _NR, _ARCH, _ARGS = 0, 4, 16
 
 
@@ -144,11 +174,29 @@ def _keep_marker() -> bytes:
     )
 
 
-def assemble(machine: str = MACHINE, *, fakes_owners: bool = False) -> bytes:
+def _watch_owners(table: SyscallTable) -> list[bytes]:
+    """What process 1 decides: who a process is, whose a file is, and what may make a file.
+
+    Rights that would be given away stay: a process has no others. The ids of file access follow the user's.
+    """
+    checked, watch = table.checked, _step(_RET, _WATCH)
+    done, allow = _step(_RET, _errno(0)), _step(_RET, _ALLOW)
+    parts = [_only_for(checked[name], done) for name in ("setfsuid", "setfsgid", "capset")]
+    for name, index in (("open", 1), ("openat", 2)):
+        if name in checked:
+            body = _argument(index) + _step(_JSET, O_CREAT, hit=1) + allow + watch
+            parts.append(_only_for(checked[name], body))
+    peer = _argument(1) + _step(_JEQ, SOL_SOCKET, miss=2) + _argument(2) + _step(_JEQ, SO_PEERCRED, hit=1)
+    parts.append(_only_for(checked["getsockopt"], peer + allow + watch))
+    parts += [_only_for(number, watch) for number in sorted(table.watched.values())]
+    return parts
+
+
+def assemble(machine: str = MACHINE, *, watches_owners: bool = False) -> bytes:
     """The filter for `machine`; raises `LookupError` where there is no table for it.
 
-    `fakes_owners`: calls that change an owner or the user say that they did and do nothing, so that a package can be
-    installed where there is one id only.
+    `watches_owners`: calls about owners and users are decided by process 1, so that a package can be installed and a
+    service change its user where there is one id only.
     """
     table = TABLES[machine]
     eperm, enosys = _errno(errno.EPERM), _errno(errno.ENOSYS)
@@ -169,7 +217,6 @@ def assemble(machine: str = MACHINE, *, fakes_owners: bool = False) -> bytes:
         _only_for(checked["prlimit64"], _keep_marker()),
         _only_for(checked["setrlimit"], _refuse_values(0, (MARKER_RESOURCE,), eperm)),
     ]
-    faked = table.faked.values() if fakes_owners else ()
-    parts.extend(_only_for(number, _step(_RET, _errno(0))) for number in sorted(faked))
+    parts += _watch_owners(table) if watches_owners else []
     parts.extend(_only_for(number, _step(_RET, eperm)) for number in sorted(table.denied.values()))
     return b"".join(parts) + _step(_RET, _ALLOW)

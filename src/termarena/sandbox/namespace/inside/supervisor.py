@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any, Final, NoReturn
 
-from . import children, files, freezing, jobs, mounts, room, seccomp, wire
+from . import children, files, freezing, jobs, mounts, owners, registrar, room, wire
 from . import syscalls as sc
 
 KEPT_CAPABILITIES: Final = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 27, 29, 31})
@@ -115,9 +115,10 @@ class Supervisor:
         """The plan says which of `fds` are the cgroups that commands join or are born in, and the way to freeze."""
         self.control = control
         self.volumes = volumes
+        self.registrar = registrar.Registrar() if plan["records_owners"] else None
         self.launcher = children.Launcher(
             plan,
-            program=seccomp.assemble(fakes_owners=plan["fakes_owners"]),
+            registrar=self.registrar,
             cgroup_fds=[fds[at] for at in plan["cgroup_fds"]],
             born_fd=fds[plan["born_fds"][1]] if plan["born_fds"] else None,
         )
@@ -125,6 +126,7 @@ class Supervisor:
         if plan["freezer_fds"]:
             self.freezer = freezing.CgroupFreezer(*(fds[at] for at in plan["freezer_fds"]))
         self.running: dict[int, children.Running] = {}
+        self.listeners: set[int] = set()
         self.watch_bytes: int | None = plan["watch_bytes"]
         self.next_watch: float | None = None
         self.watch_kills = 0
@@ -146,14 +148,33 @@ class Supervisor:
         poll = select.poll()
         poll.register(self.control, select.POLLIN)
         poll.register(waker, select.POLLIN)
+        if self.registrar is not None:
+            poll.register(self.registrar, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll(self._pause_ms())}
+            ready = dict(poll.poll(self._pause_ms()))
+            self._answer_calls(poll, ready)
             if waker.fileno() in ready:
                 waker.recv(4096)
                 self._reap()
             if self.control.fileno() in ready and not self._serve():
                 return
             self._meet_deadlines()
+
+    def _answer_calls(self, poll: select.poll, ready: dict[int, int]) -> None:
+        """What the filters of commands leave to the registrar; a filter that no process has any more is closed."""
+        if self.registrar is None:
+            return
+        for fd in self.listeners & ready.keys():
+            if ready[fd] & select.POLLIN:
+                self.registrar.serve(fd)
+            else:
+                poll.unregister(fd)
+                self.listeners.remove(fd)
+                os.close(fd)
+        if self.registrar.fileno() in ready:
+            for fd in self.registrar.accept():
+                self.listeners.add(fd)
+                poll.register(fd, select.POLLIN)
 
     def _serve(self) -> bool:
         request = wire.receive(self.control)
@@ -188,7 +209,7 @@ class Supervisor:
         command = children.Command(request)
         master, slave = children.open_terminal(request["cols"], request["rows"])
         try:
-            os.fchown(slave, command.identity.uid, -1)
+            owners.give(slave, command.identity.uid, -1)
             running = self.launcher.start(command, stdio=(slave, slave, slave), has_terminal=True)
             self._track(running)
             wire.send(self.control, {"opened": request["id"], "pid": running.pid}, (master,))
@@ -198,6 +219,8 @@ class Supervisor:
 
     def _do_job(self, request: wire.Message, fds: list[int]) -> None:
         request["limit_bytes"] = None if self.disk is None else self.disk.limit_bytes
+        if self.registrar is not None:
+            self.registrar.settle()
         self._track(jobs.start(request, fds, volumes=self.volumes))
 
     def _do_kill(self, request: wire.Message, _: list[int]) -> None:
@@ -244,7 +267,7 @@ class Supervisor:
 
     def _do_processes(self, request: wire.Message, _: list[int]) -> None:
         self._reap()
-        self._reply(request, {"processes": children.describe_processes()})
+        self._reply(request, {"processes": children.describe_processes(self.registrar)})
 
     def _do_open(self, request: wire.Message, _: list[int]) -> None:
         if self.disk is not None and request["access"] == "write":

@@ -9,6 +9,10 @@ from typing import Final
 MACHINE: Final = os.uname().machine
 
 SYS_CLONE, SYS_PIVOT_ROOT, SYS_KEYCTL = {"x86_64": (56, 155, 250), "aarch64": (220, 41, 219)}.get(MACHINE, (-1, -1, -1))
+SYS_SECCOMP, SYS_NEWFSTATAT, SYS_STATX = {"x86_64": (317, 262, 332), "aarch64": (277, 79, 291)}.get(
+    MACHINE, (-1, -1, -1)
+)
+SYS_PIDFD_GETFD: Final = 438
 SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_FSOPEN, SYS_FSCONFIG, SYS_FSMOUNT, SYS_CLONE3 = 428, 429, 430, 431, 432, 435
 SYS_CLOSE_RANGE, SYS_OPENAT2, SYS_MOUNT_SETATTR = 436, 437, 442
 
@@ -26,6 +30,7 @@ FSOPEN_CLOEXEC: Final = 1
 FSCONFIG_SET_STRING, FSCONFIG_CMD_CREATE = 1, 6
 AT_FDCWD: Final = -100
 AT_EMPTY_PATH: Final = 0x1000
+AT_SYMLINK_NOFOLLOW: Final = 0x100
 OPEN_TREE_CLONE: Final = 1
 MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV, MOUNT_ATTR_IDMAP = 1, 2, 4, 0x100000
@@ -34,6 +39,8 @@ RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_IN_ROOT = 2, 4, 16
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
 KEYCTL_JOIN_SESSION_KEYRING: Final = 1
+
+STAT_BYTES, STATX_BYTES = {"x86_64": 144}.get(MACHINE, 128), 256
 
 _libc = ctypes.CDLL(None, use_errno=True)
 # The same library with the interpreter lock held during the call: after a raw clone the child must own it.
@@ -111,6 +118,74 @@ def install_filter(program: bytes) -> None:
     unsigned = ctypes.c_ulong
     if _libc.prctl(PR_SET_SECCOMP, unsigned(2), ctypes.byref(packed), unsigned(0), unsigned(0)) < 0:
         raise _fail("seccomp")
+
+
+SECCOMP_SET_MODE_FILTER, SECCOMP_NEW_LISTENER, SECCOMP_WAIT_KILLABLE = 1, 8, 32
+
+
+def install_watched_filter(program: bytes) -> int:
+    """Install a filter some of whose calls are decided by whoever reads the descriptor returned; as above.
+
+    A caller that waits for an answer is not disturbed by signals that do not end it, where the kernel can (5.19): a
+    program that is interrupted often would ask for ever.
+    """
+    packed = _FilterProgram(len(program) // 8, program)
+    for flags in (SECCOMP_NEW_LISTENER | SECCOMP_WAIT_KILLABLE, SECCOMP_NEW_LISTENER):
+        fd = int(
+            _libc.syscall(
+                ctypes.c_long(SYS_SECCOMP), SECCOMP_SET_MODE_FILTER, ctypes.c_uint(flags), ctypes.byref(packed)
+            )
+        )
+        if fd >= 0:
+            return fd
+    raise _fail("seccomp")
+
+
+class _Span(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def _transfer(name: str, pid: int, ours: ctypes.Array[ctypes.c_char], address: int) -> int:
+    near, far = _Span(ctypes.addressof(ours), len(ours)), _Span(address, len(ours))
+    unsigned = ctypes.c_ulong
+    one, none = unsigned(1), unsigned(0)
+    result = int(getattr(_libc, name)(pid, ctypes.byref(near), one, ctypes.byref(far), one, none))
+    if result < 0:
+        raise _fail(name)
+    return result
+
+
+def read_memory(pid: int, address: int, size: int) -> bytes:
+    """Bytes of another process's memory, as many as are there in one piece."""
+    buffer = ctypes.create_string_buffer(size)
+    count = _transfer("process_vm_readv", pid, buffer, address)
+    return buffer.raw[:count]
+
+
+def write_memory(pid: int, address: int, data: bytes) -> None:
+    """Write into another process's memory; raises `OSError` where it may not be written."""
+    if _transfer("process_vm_writev", pid, (ctypes.c_char * len(data)).from_buffer_copy(data), address) != len(data):
+        raise OSError(14, "the memory ends")
+
+
+def descriptor_of(pidfd: int, fd: int) -> int:
+    """A copy of another process's descriptor."""
+    return _call("pidfd_getfd", SYS_PIDFD_GETFD, pidfd, fd, ctypes.c_uint(0))
+
+
+def raw_stat(fd: int) -> bytearray:
+    """What the kernel says of an open file, in the form in which programs get it."""
+    buffer = ctypes.create_string_buffer(STAT_BYTES)
+    _call("newfstatat", SYS_NEWFSTATAT, fd, b"", ctypes.byref(buffer), AT_EMPTY_PATH)
+    return bytearray(buffer.raw)
+
+
+def raw_statx(fd: int, *, flags: int, mask: int) -> bytearray:
+    """The same of `statx`."""
+    buffer = ctypes.create_string_buffer(STATX_BYTES)
+    wanted = ctypes.c_uint(flags | AT_EMPTY_PATH)
+    _call("statx", SYS_STATX, fd, b"", wanted, ctypes.c_uint(mask), ctypes.byref(buffer))
+    return bytearray(buffer.raw)
 
 
 def close_range(first: int, last: int) -> None:

@@ -23,7 +23,10 @@ CHUNK: Final = 1 << 20
 OPAQUE: Final = "user.overlay.opaque"
 TRUSTED_OPAQUE: Final = "trusted.overlay.opaque"
 """The same in a layer of an overlay that root mounted in the usual way; an archive has the other one."""
-HOUSEKEEPING: Final = "user.overlay."
+HOUSEKEEPING: Final = ("user.overlay.", "user.termarena.")
+"""Attributes that an image must not bring: overlayfs and we would take them for our own."""
+OWNER: Final = "user.termarena.owner"
+"""On a file where there is one id: whose it is meant to be."""
 IMPLIED: Final = "user.termarena.implied"
 """On a folder that an archive needs and does not bring: one that is there keeps its mode and owner."""
 ACCESS_LISTS: Final = frozenset({"system.posix_acl_access", "system.posix_acl_default"})
@@ -274,7 +277,7 @@ def attributes_of(fd: int, keeps: frozenset[str] = frozenset()) -> dict[str, byt
     found = {}
     with contextlib.suppress(OSError):
         for key in os.listxattr(fd):
-            is_users = key.startswith("user.") and not key.startswith(HOUSEKEEPING)
+            is_users = key.startswith("user.") and not key.startswith(HOUSEKEEPING[0])
             if key == OPAQUE or is_users or key in keeps or key in ACCESS_LISTS:
                 found[key] = os.getxattr(fd, key)
             elif key == TRUSTED_OPAQUE:

@@ -8,6 +8,7 @@ import os
 import stat
 from typing import IO, Final
 
+from . import owners
 from . import syscalls as sc
 from .tar import BENEATH, OPAQUE, Member, Reader, is_whiteout, split, unexpected_kind
 
@@ -136,8 +137,12 @@ class Unpacker:
 
     def _own(self, member: Member, target: int | str, *, parent: int | None = None) -> None:
         uid, gid = (member.uid, member.gid) if self.exact else self.owner or (-1, -1)
-        if uid >= 0:
+        if uid < 0:
+            return
+        if not owners.has_one_id():
             os.chown(target, uid, gid, dir_fd=parent, follow_symlinks=isinstance(target, int))
+        elif isinstance(target, int) and not self.exact:
+            owners.give(target, uid, gid)
 
     def _finish_folder(self, root: int, path: str, member: Member) -> None:
         fd = sc.openat2(root, path, os.O_RDONLY | os.O_DIRECTORY, resolve=self.resolve)

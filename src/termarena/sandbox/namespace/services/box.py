@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import SandboxBroken
 from termarena.sandbox.namespace.box import NamespaceSandbox
+from termarena.sandbox.way_out import through
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
+
+    from termarena.sandbox.namespace.services.ground import Ground
+    from termarena.sandbox.spec import Fetches
 
 __all__ = ["ServiceLog", "ServicesSandbox"]
 
@@ -48,13 +53,18 @@ class ServicesSandbox(NamespaceSandbox):
 
     _others: Mapping[str, NamespaceSandbox] = MappingProxyType({})
     _logs: Mapping[str, ServiceLog] = MappingProxyType({})
-    _ground: NamespaceSandbox | None = None
+    _ground: Ground | None = None
 
-    def join(
-        self, others: Mapping[str, NamespaceSandbox], logs: Mapping[str, ServiceLog], ground: NamespaceSandbox
-    ) -> None:
+    def join(self, others: Mapping[str, NamespaceSandbox], logs: Mapping[str, ServiceLog], ground: Ground) -> None:
         """Learn of the other services, and of the sandbox that holds what they share."""
         self._others, self._logs, self._ground = others, logs, ground
+
+    @asynccontextmanager
+    async def through(self, fetches: Fetches) -> AsyncIterator[None]:
+        """See `NamespaceSandbox`; the other services are reached as ever."""
+        names = {} if self._ground is None else self._ground.names
+        async with through(self, fetches, await self.listen(), inside=self.reaching(names), direct=names):
+            yield
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -92,4 +102,4 @@ class ServicesSandbox(NamespaceSandbox):
         for other in self._others.values():
             await other.stop()
         if self._ground is not None:
-            await self._ground.stop()
+            await self._ground.box.stop()

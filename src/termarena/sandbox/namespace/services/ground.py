@@ -18,7 +18,7 @@ from termarena.sandbox.namespace.worker import Joining, Mount
 from termarena.sandbox.spec import Limits, SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from termarena.sandbox.namespace.box import NamespaceSandbox
     from termarena.sandbox.namespace.driver import NamespaceDriver
@@ -41,6 +41,8 @@ class Ground:
     box: NamespaceSandbox
     namespaces: tuple[int, ...]
     places: dict[Volume, str]
+    names: Mapping[str, str]
+    """Of the services, with their addresses."""
     files: set[Volume] = field(default_factory=set)
     """Those that hold one file."""
 
@@ -144,12 +146,12 @@ async def laid(
     """The ground for a composition: volumes filled, names written, the network of `spec` served."""
     places = {volume: f"{VOLUMES}/{number}" for number, volume in enumerate(composition.volumes)}
     mounts = (Mount(VOLUMES, size_bytes=spec.limits.disk_bytes, mode=0o755),)
-    own = SandboxSpec(limits=Limits(disk_bytes=ROOM_BYTES), network=spec.network)
+    own = SandboxSpec(limits=Limits(disk_bytes=ROOM_BYTES), network=spec.network, fetches=spec.fetches)
     joining = Joining(mounts=mounts, names=_names_of(composition))
     async with driver.start_on(own, driver.roots.empty(), joining) as box:
         namespaces = await box.namespaces()
         try:
-            ground = Ground(box, namespaces, places)
+            ground = Ground(box, namespaces, places, joining.names)
             for volume in composition.volumes:
                 await ground.fill(volume, folder)
             for service in composition.services.values():

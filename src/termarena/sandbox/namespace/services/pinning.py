@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from termarena.sandbox.namespace.imageroots import ImageRoots, Rooted
     from termarena.sandbox.namespace.services.model import Composition, Service
+    from termarena.sandbox.spec import Fetches
 
 __all__ = ["Loaded", "load_services", "pin_services", "root_services"]
 
@@ -40,26 +41,29 @@ def load_services(spec: SandboxSpec) -> Loaded:
     return Loaded(path, document, composition)
 
 
-async def root_services(images: ImageRoots, loaded: Loaded) -> dict[str, Rooted]:
-    """The image of every service, built or pulled where it is missing. Raises `ImageError`, `BuildError`."""
+async def root_services(images: ImageRoots, loaded: Loaded, fetches: Fetches | None) -> dict[str, Rooted]:
+    """The image of every service, built or pulled where it is missing, through a recording where there is one.
+
+    Raises `ImageError`, `BuildError`, and what `image_for` raises.
+    """
     found = {}
     for name, service in loaded.composition.services.items():
-        found[name] = await _rooted(images, service, loaded.path.parent)
+        found[name] = await _rooted(images, service, loaded.path.parent, fetches)
     return found
 
 
-async def _rooted(images: ImageRoots, service: Service, folder: Path) -> Rooted:
+async def _rooted(images: ImageRoots, service: Service, folder: Path, fetches: Fetches | None) -> Rooted:
     build = service.build
     if build is None:
-        return await images.prepare(SandboxSpec(root=Root(kind="image", image=service.image)))
+        return await images.prepare(SandboxSpec(root=Root(kind="image", image=service.image), fetches=fetches))
     context = (folder / build.context).resolve()
-    return await images.build(context, build.dockerfile, arguments=build.arguments, target=build.target)
+    return await images.build(context, build, fetches)
 
 
 async def pin_services(images: ImageRoots, spec: SandboxSpec, *, home: Path) -> Prepared:
     """Have every image, and keep the folder of the file; raises as `load_services` and `root_services` do."""
     loaded = await asyncio.to_thread(load_services, spec)
-    rooted = await root_services(images, loaded)
+    rooted = await root_services(images, loaded, spec.fetches)
     pinned = {name: _pinned(loaded.document["services"][name], one) for name, one in rooted.items()}
     kept = await asyncio.to_thread(
         keep_composition, loaded.path.parent, {**loaded.document, "services": pinned}, home=home

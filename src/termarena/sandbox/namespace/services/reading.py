@@ -11,10 +11,17 @@ from pydantic import ValidationError
 from termarena.core.errors import ImageError
 from termarena.sandbox.compositions import check_reach, service_of, with_source
 from termarena.sandbox.images.config import this_architecture
-from termarena.sandbox.namespace.services.model import Build, Composition, Condition, Health, Service
+from termarena.sandbox.namespace.services.model import Build, Composition, Condition, Health, Service, Volume
 from termarena.sandbox.namespace.services.ordering import check_order
 from termarena.sandbox.namespace.services.values import Place, filled, parse_env_file, unsupported
-from termarena.sandbox.namespace.services.volumes import read_declared, read_memories, read_uses
+from termarena.sandbox.namespace.services.volumes import (
+    GIVEN,
+    read_declared,
+    read_given,
+    read_lent,
+    read_memories,
+    read_uses,
+)
 from termarena.sandbox.spec import Limits
 from termarena.tasks.checking import Checker
 from termarena.tasks.compose_types import check_service
@@ -29,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["health_of_image", "read_services"]
 
-TOP: Final = ("version", "name", "services", "volumes", "networks")
+TOP: Final = ("version", "name", "services", "volumes", "networks", "secrets", "configs")
 FOLLOWED: Final = frozenset(
     {
         "image", "build", "command", "entrypoint", "environment", "env_file", "working_dir", "user", "hostname",
         "depends_on", "healthcheck", "volumes", "tmpfs", "networks", "links", "extra_hosts", "expose", "ports",
-        "deploy", "mem_limit", "cpus", "pids_limit", "platform",
+        "deploy", "mem_limit", "cpus", "pids_limit", "platform", "secrets", "configs", "profiles",
     }
 )  # fmt: skip
 NOTED: Final = frozenset(
@@ -71,9 +78,10 @@ def read_services(
     check = Checker(source, source)
     declared = read_declared(Place(source, "volumes", made.get("volumes")))
     networks = _read_networks(Place(source, "networks", made.get("networks")))
-    reader = _Reader(source, values=values, folder=folder, declared=declared, networks=networks)
+    given = {kind: read_given(Place(source, kind, made.get(kind))) for kind in GIVEN}
+    reader = _Reader(source, values=values, folder=folder, declared=declared, networks=networks, given=given)
     services: dict[str, Service] = {}
-    for name, body in made["services"].items():
+    for name, body in _active(made["services"], root, values=values, source=source).items():
         if _NAME.fullmatch(name) is None:
             raise Place(source, "services", name).wrong("names of at most 63 letters, digits, dots, dashes and _")
         is_main = name == root.service
@@ -84,6 +92,22 @@ def read_services(
     reader.check_networks()
     check_order(services, source=source)
     return Composition(services)
+
+
+def _active(
+    services: dict[str, Any], root: Root, *, values: Mapping[str, str], source: str
+) -> dict[str, dict[str, Any] | None]:
+    """Those that belong to no profile, or to one of `COMPOSE_PROFILES`; the main service always must."""
+    wished = {word.strip() for word in values.get("COMPOSE_PROFILES", "").split(",")} - {""}
+    found = {}
+    for name, body in services.items():
+        profiles = Place(source, f"services.{name}", body or {}).at("profiles")
+        its = {one.text() for one in profiles.items()}
+        if not its or "*" in wished or its & wished:
+            found[name] = body
+        elif name == root.service:
+            raise profiles.wrong("none for the main service, or one that COMPOSE_PROFILES names")
+    return found
 
 
 def _read_networks(networks: Place) -> frozenset[str]:
@@ -105,12 +129,14 @@ class _Reader:
         folder: Path | None,
         declared: frozenset[str],
         networks: frozenset[str],
+        given: Mapping[str, Mapping[str, Volume]],
     ) -> None:
         self.source = source
         self.values = values
         self.folder = folder
         self.declared = declared
         self.networks = networks
+        self.given = given
         self.joined: dict[str, frozenset[str]] = {}
 
     def read(self, body: Place, name: str, *, is_main: bool) -> Service:
@@ -119,6 +145,7 @@ class _Reader:
         if body.at("image").value is None and body.at("build").value is None:
             raise body.wrong("image or build")
         uses, memories = read_uses(body.at("volumes"), service=name, declared=self.declared)
+        uses += tuple(use for kind, files in self.given.items() for use in read_lent(body.at(kind), files, kind=kind))
         if len(uses) > MAX_USES:
             raise body.at("volumes").refused(f"a service has at most {MAX_USES} volumes here")
         return Service(

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.core.errors import CapabilityMissing, SandboxBroken, SandboxStartError, ServiceFailed, Unhealthy
+from termarena.core.errors import SandboxBroken, SandboxStartError, ServiceFailed, Unhealthy
 from termarena.sandbox.compositions import own_user
-from termarena.sandbox.contract import ROOT_NAMES
+from termarena.sandbox.fetches.trust import TRUST_FILES, trust_environment
 from termarena.sandbox.health import until_healthy
 from termarena.sandbox.namespace.services.box import ServiceLog, ServicesSandbox
 from termarena.sandbox.namespace.services.commands import Order, check_ports, order_of
@@ -45,8 +45,8 @@ async def started(
     that cannot be had here, `ServiceFailed` for a service that ends or does not become healthy.
     """
     loaded = await asyncio.to_thread(load_services, spec)
-    rooted = await root_services(images, loaded)
-    orders = _orders(loaded.composition, rooted, spec, has_users=driver.ids.has_users)
+    rooted = await root_services(images, loaded, spec.fetches)
+    orders = _orders(loaded.composition, rooted, spec)
     bringing = _Bringing(driver, images, loaded.composition, orders, rooted, spec, snapshot)
     try:
         async with AsyncExitStack() as stack:
@@ -56,18 +56,12 @@ async def started(
         await asyncio.gather(*bringing.running.values(), return_exceptions=True)
 
 
-def _orders(
-    composition: Composition, rooted: dict[str, Rooted], spec: SandboxSpec, *, has_users: bool
-) -> dict[str, Order]:
+def _orders(composition: Composition, rooted: dict[str, Rooted], spec: SandboxSpec) -> dict[str, Order]:
     main = spec.root.service
     orders = {
         name: order_of(service, rooted[name].image.config, is_main=name == main)
         for name, service in composition.services.items()
     }
-    for name, order in orders.items():
-        if order.user not in ROOT_NAMES and not has_users:
-            why = "an ordinary user without newuidmap has one id; install uidmap, see /etc/subuid"
-            raise CapabilityMissing(f"the user {order.user} of the service {name}", driver="namespace", why=why)
     check_ports(orders, has_proxy=spec.network.mode != "none")
     return orders
 
@@ -101,7 +95,7 @@ class _Bringing:
         if not isinstance(main, ServicesSandbox):
             raise SandboxStartError(f"no sandbox came of the service {self.spec.root.service}")
         others = {name: box for name, box in self.boxes.items() if box is not main}
-        main.join(others, self.logs, ground.box)
+        main.join(others, self.logs, ground)
         return main
 
     async def _all(self, tasks: list[asyncio.Task[None]]) -> None:
@@ -138,7 +132,7 @@ class _Bringing:
             )
         self.boxes[name] = box
         self.logs[name] = ServiceLog()
-        self._tell_proxy(box, is_main=is_main)
+        await self._tell_proxy(box, ground, is_main=is_main)
         order = self.orders[name]
         if order.argv:
             self.running[name] = asyncio.create_task(self._run(name, box, order))
@@ -174,12 +168,21 @@ class _Bringing:
             }
         )
 
-    def _tell_proxy(self, box: NamespaceSandbox, *, is_main: bool) -> None:
-        """The main service knows the way out, the others a public one; the names of services never take it."""
+    async def _tell_proxy(self, box: NamespaceSandbox, ground: Ground, *, is_main: bool) -> None:
+        """The main service knows the way out, the others a public one; the names of services never take it.
+
+        With a recording the way out is the recording's, whose certificate the ground holds.
+        """
         if self.spec.network.mode == "none" or not (is_main or self.spec.network.mode == "public"):
             return
         names = [name for service in self.composition.services.values() for name in (service.name, *service.names)]
-        box.add_environment(Proxy.environment(PROXY_PORT, direct=names))
+        told = Proxy.environment(PROXY_PORT, direct=names)
+        if self.spec.fetches is None:
+            box.add_environment(told)
+            return
+        for path in TRUST_FILES:
+            await box.write(path, await ground.box.read(path), user="root")
+        box.add_environment({**told, **trust_environment()}, is_final=True)
 
     # Waiting.
 

@@ -11,7 +11,7 @@ from termarena.sandbox.namespace.services.values import Place
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["read_declared", "read_memories", "read_uses"]
+__all__ = ["GIVEN", "read_declared", "read_given", "read_lent", "read_memories", "read_uses"]
 
 MODES: Final = frozenset({"ro", "rw", "z", "Z", "nocopy", "cached", "delegated", "consistent"})
 LONG: Final[Mapping[str, tuple[str, ...]]] = {
@@ -19,6 +19,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "bind": ("type", "source", "target", "read_only", "bind", "consistency"),
     "tmpfs": ("type", "target", "tmpfs"),
 }
+GIVEN: Final[Mapping[str, str]] = {"secrets": "/run/secrets", "configs": ""}
+"""Where files of these sections are, unless a service says otherwise."""
 PLACES: Final = ("/", "/proc", "/sys", "/dev")
 
 
@@ -30,6 +32,32 @@ def read_declared(volumes: Place) -> frozenset[str]:
         if one.at("driver").value not in (None, "local"):
             raise one.at("driver").refused("a volume is a folder in memory that ends with the sandbox")
     return frozenset(volumes.table())
+
+
+def read_given(section: Place) -> dict[str, Volume]:
+    """The files of the section `secrets` or `configs` by name; refuses what is not simply a file of the task."""
+    found = {}
+    for name in section.table():
+        one = section.at(name)
+        one.only(("file", "name", "labels"), why="a secret or a config is a file beside the compose file here")
+        found[name] = _bound(one.at("file"), one.at("file").text())
+    return found
+
+
+def read_lent(uses: Place, files: Mapping[str, Volume], *, kind: str) -> list[Use]:
+    """Where a service has these files, read-only. As with Compose, owner and mode are those of the file."""
+    found = []
+    for item in uses.items():
+        table = item.value if isinstance(item.value, dict) else {"source": item.text()}
+        one = Place(item.source, item.path, table)
+        one.only(("source", "target", "uid", "gid", "mode"))
+        name = one.at("source").text()
+        if name not in files:
+            raise one.wrong(f"one of the file's own section {kind}; it has: {', '.join(sorted(files)) or 'none'}")
+        target = str(one.at("target").value or name)
+        at = target if target.startswith("/") else f"{GIVEN[kind]}/{target}"
+        found.append(Use(files[name], _absolute(one, at), is_writable=False, fills=False))
+    return found
 
 
 def read_uses(volumes: Place, *, service: str, declared: frozenset[str]) -> tuple[tuple[Use, ...], tuple[Memory, ...]]:

@@ -1,0 +1,114 @@
+"""Owners of files where there is one id: all files are root's, and an attribute of each says whose it is meant to be.
+
+The attribute goes with the file: through renames, hard links, copies of layers, snapshots. Links and the like cannot
+have one; theirs are remembered by process 1 while the sandbox lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import stat
+
+from .tar import OWNER, open_folder
+
+_UNMARKED: dict[tuple[int, int], tuple[int, int]] = {}
+"""Owners of what cannot carry the attribute, by device and number."""
+
+
+@functools.cache
+def has_one_id() -> bool:
+    """Whether this process's user namespace has root only."""
+    with open("/proc/self/uid_map", "rb") as file:
+        rows = file.read().split(b"\n")
+    return len(rows) == 2 and rows[0].split()[-1] == b"1"  # noqa: PLR2004 - one row and the end of the last line
+
+
+def marked(uid: int, gid: int) -> bytes:
+    """The attribute's value."""
+    return b"%d:%d" % (uid, gid)
+
+
+def parsed(value: bytes) -> tuple[int, int] | None:
+    """The owner that a value tells; None for one that is none: programs may write it too."""
+    uid, _, gid = value.partition(b":")
+    return (int(uid), int(gid)) if uid.isdigit() and gid.isdigit() and len(value) < 24 else None  # noqa: PLR2004 - two ids
+
+
+def of(path: str, found: os.stat_result | None = None) -> tuple[int, int] | None:
+    """Whose the file is meant to be, by a path that ends in no link; None for root's."""
+    try:
+        return parsed(os.getxattr(path, OWNER))
+    except OSError:
+        if not _UNMARKED:
+            return None
+    with contextlib.suppress(OSError):
+        found = found or os.stat(path)
+        return _UNMARKED.get((found.st_dev, found.st_ino))
+    return None
+
+
+def record(path: str, uid: int, gid: int) -> None:
+    """Say whose the file is meant to be; `path` ends in no link."""
+    found = os.stat(path)
+    _UNMARKED.pop((found.st_dev, found.st_ino), None)
+    if (uid, gid) == (0, 0):
+        with contextlib.suppress(OSError):
+            os.removexattr(path, OWNER)
+        return
+    try:
+        os.setxattr(path, OWNER, marked(uid, gid))
+    except OSError:
+        _UNMARKED[found.st_dev, found.st_ino] = uid, gid
+
+
+def give(fd: int, uid: int, gid: int) -> None:
+    """Make an open file somebody's, or say so where there is one id; raises `OSError`."""
+    if not has_one_id():
+        os.fchown(fd, uid, gid)
+        return
+    path = f"/proc/self/fd/{fd}"
+    old = of(path) or (0, 0)
+    record(path, old[0] if uid < 0 else uid, old[1] if gid < 0 else gid)
+
+
+def of_unmarked(upper: int) -> dict[str, tuple[int, int]]:
+    """The owners of what cannot carry the attribute, by path, of all that lies in a layer of changes."""
+    found: dict[str, tuple[int, int]] = {}
+    if not _UNMARKED:
+        return found
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        fd = open_folder(upper, folder)
+        if fd is None:
+            continue
+        try:
+            for name in os.listdir(fd):
+                path = f"{folder}/{name}" if folder else name
+                mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    folders.append(path)
+                elif not stat.S_ISREG(mode) and (owner := _of_link(path)) is not None:
+                    found[path] = owner
+        finally:
+            os.close(fd)
+    return found
+
+
+def _of_link(path: str) -> tuple[int, int] | None:
+    """By its path in the sandbox: numbers of files are the overlay's there."""
+    with contextlib.suppress(OSError):
+        seen = os.stat(f"/{path}", follow_symlinks=False)
+        return _UNMARKED.get((seen.st_dev, seen.st_ino))
+    return None
+
+
+def named(name: str, folder_fd: int, found: os.stat_result) -> tuple[int, int]:
+    """Whose the entry of a folder is, or is meant to be where there is one id."""
+    if has_one_id():
+        with contextlib.suppress(OSError):
+            value = os.getxattr(f"/proc/self/fd/{folder_fd}/{name}", OWNER, follow_symlinks=False)
+            return parsed(value) or (found.st_uid, found.st_gid)
+    return found.st_uid, found.st_gid
