@@ -11,9 +11,11 @@ import sys
 import tomllib
 import zipfile
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import termarena as package
 from running import PATIENCE_S
@@ -87,6 +89,15 @@ def test_the_version_stands_in_one_place() -> None:
         path for path in (ROOT / "src").rglob("*.py") if f'"{package.__version__}"' in path.read_text(encoding="utf-8")
     ]
     assert [path.relative_to(ROOT).as_posix() for path in holders] == ["src/termarena/__init__.py"]
+
+
+@pytest.mark.parametrize("lock", ["base", "build", "all", "dev"])
+def test_locked_packages_suit_the_oldest_python(lock: str) -> None:
+    """Debian 12 has 3.11.2: a package that asks for a later 3.11 could not be installed there."""
+    locked = re.findall(r"^([\w.-]+)==", (ROOT / "requirements" / f"{lock}.txt").read_text(), re.MULTILINE)
+    wanted = {name: metadata.metadata(name)["Requires-Python"] or "" for name in locked}
+    assert len(wanted) > 2
+    assert {name: asked for name, asked in wanted.items() if not SpecifierSet(asked).contains("3.11.0")} == {}
 
 
 # The modules of each extra's packages, where they are not called as the packages are.
