@@ -186,3 +186,4 @@ def _tell(path: Path, title: str, status: int | None, *, json: bool) -> None:
         return
     print_line(str(path))
     say(f"{len(found.commands)} commands in {found.duration_s:.0f} s; see them with: termarena forge read {path}")
+    say(f"next: termarena forge run {path} --out tasks")
