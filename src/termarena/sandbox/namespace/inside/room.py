@@ -34,7 +34,7 @@ ANYHOW_S: Final = 10.0
 """The files are looked at this often whatever the file system says: somebody else may be making room on it."""
 IDLE_TO_BUSY: Final = 8
 """At least so many times as long as a look took, the next one waits."""
-SLACK_BYTES: Final = 64 << 20
+SLACK_BYTES, MARGIN_BYTES = 64 << 20, 1 << 20
 
 Verdict = Literal["fine", "short"]
 
@@ -107,6 +107,8 @@ class DiskWatch:
         """`plan` has `limit_bytes` and `reserve_bytes`; `roots` hold the changes; `spared` are our own jobs."""
         self.limit_bytes: int = plan["limit_bytes"]
         self.reserve_bytes: int = plan["reserve_bytes"]
+        # What files take changes a little when the kernel writes them out: so much has to be free before there is room.
+        self._margin_bytes = min(MARGIN_BYTES, self.limit_bytes // 64)
         self.roots = roots
         self.launcher = launcher
         self.spared = spared
@@ -184,7 +186,7 @@ class DiskWatch:
     def _hold(self) -> None:
         """Refuse or allow writing, as the last look says."""
         over = self.used_bytes - self.limit_bytes
-        if over > 0:
+        if over > (-self._margin_bytes if self.is_full else 0):
             self.is_full = self.was_full = True
             self._refuse()
         elif self.is_full:
@@ -216,10 +218,10 @@ class DiskWatch:
 
     def give(self, size_bytes: int) -> None:
         """Let the harness write so much; raises `OSError` where it does not fit."""
-        if self.used_bytes + self._given_bytes + size_bytes > self.limit_bytes:
+        if self.is_full or self.used_bytes + self._given_bytes + size_bytes > self.limit_bytes:
             began = time.monotonic()
             self._finish(taken(self.roots) + _nameless(self.devices), time.monotonic() - began)
-            if self.used_bytes + size_bytes > self.limit_bytes:
+            if self.used_bytes + size_bytes > self.limit_bytes - (self._margin_bytes if self.is_full else 0):
                 self.was_full = True
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._given_bytes += size_bytes
