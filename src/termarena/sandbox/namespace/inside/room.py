@@ -138,10 +138,8 @@ class DiskWatch:
         One that is within its own limit is given half of the reserve: it is not the one to blame.
         """
         free = self._free()
-        if self._look is None and self._is_due(now, free):
-            self._look, self._free_then, self._look_took_s = walk(self.roots), free, 0.0
-        if self._look is not None:
-            self._look_on(self._look, SLICE_S)
+        if self._look is not None or self._is_due(now, free):
+            self._look_on(SLICE_S)
         self._hold()
         self.next = now + self._pause_s(free) if children.all_pids() else None
         return "short" if free < self.reserve_bytes // (1 if self.is_full else 2) else "fine"
@@ -159,12 +157,15 @@ class DiskWatch:
 
     def look_now(self) -> None:
         """Look at the files at once, if that takes no longer than a moment; else the last look has to do."""
-        self._look, self._free_then, self._look_took_s = walk(self.roots), self._free(), 0.0
-        self._look_on(self._look, MOMENT_S)
+        self._look_on(MOMENT_S)
 
-    def _look_on(self, look: Iterator[int], for_s: float) -> None:
+    def _look_on(self, for_s: float) -> None:
+        """Go on with a look, or begin one."""
+        if self._look is None:
+            self._look, self._free_then, self._look_took_s = walk(self.roots), self._free(), 0.0
         began = time.monotonic()
-        for self._found_bytes in look:
+        for found_bytes in self._look:
+            self._found_bytes = found_bytes
             if (now := time.monotonic()) - began > for_s:
                 self._look_took_s += now - began
                 return
