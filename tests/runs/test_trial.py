@@ -216,11 +216,11 @@ async def test_an_agent_that_fills_its_disk_has_met_its_limit_and_is_graded(
 ) -> None:
     # So little memory that 80 MB of files have to be on disk.
     monkeypatch.setattr("termarena.sandbox.bare.LEAST_MEMORY_BYTES", 64 << 20)
-    fills = "echo 1 >/app/one.txt; while head -c 2000000 /dev/urandom >>/app/big; do :; done; exit 1\n"
-    result = await bench.run(bench.script(fills), Made(memory_mb=64, toml="storage_mb = 80\n"))
+    made = Made(memory_mb=64, toml="storage_mb = 80\n", agent_s=600)
+    result = await bench.run("support.agents:FillsTheDisk", made)
     assert (result.outcome, result.agent_end, result.fault) == ("solved", "resource_limit", None)
     assert result.metrics["sandbox"]["disk_full"] is True
-    assert result.metrics["sandbox"]["disk_bytes"] > 80 << 20
+    assert result.metrics["sandbox"]["disk_bytes"] > 79 << 20
     assert result.metrics["sandbox"]["oom_kills"] in (0, None)
 
 

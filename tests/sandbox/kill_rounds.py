@@ -59,7 +59,7 @@ def _mounts(home: str) -> set[str]:
 
 def _traces(home: str) -> set[str]:
     """The sandboxes that the killed harness had, as far as they were not removed before it was killed."""
-    return {path.name for path in Path(home, "sandboxes").iterdir() if not path.name.startswith(".")}
+    return {path.name for path in Path(home, "sandboxes").glob("ta-*")}
 
 
 def main() -> None:

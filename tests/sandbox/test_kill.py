@@ -28,7 +28,7 @@ def _cgroups(sandboxes: set[str]) -> list[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", ROUNDS)
 async def test_killed_harness_leaves_nothing(sandbox_home: Path, rounds: int) -> None:
-    await _kill(sandbox_home, rounds, "restless_harness.py")
+    assert await _kill(sandbox_home, rounds, "restless_harness.py")
 
 
 @pytest.mark.slow
@@ -38,7 +38,8 @@ async def test_killed_harness_leaves_no_services(tmp_path: Path, rounds: int) ->
     await _kill(tmp_path, rounds, "restless_services.py")
 
 
-async def _kill(sandbox_home: Path, rounds: int, harness: str) -> None:
+async def _kill(sandbox_home: Path, rounds: int, harness: str) -> set[str]:
+    """The sandboxes that the killed harnesses are known to have had."""
     command = [sys.executable, str(Path(__file__).with_name("kill_rounds.py")), str(sandbox_home), str(rounds), harness]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: ASYNC221, S603 - nothing else runs; our own program with fixed arguments
     assert done.returncode == 0, done.stderr
@@ -46,7 +47,6 @@ async def _kill(sandbox_home: Path, rounds: int, harness: str) -> None:
     assert (report["rounds"], report["mounts_unchanged"]) == (rounds, True)
     noted = sandbox_home / "started.txt"
     sandboxes = {*report["sandboxes"], *(noted.read_text().split() if noted.exists() else ())}
-    assert sandboxes
     async with NamespaceDriver(home=sandbox_home) as driver:
         assert not [record for record in driver.list() if record.is_alive]
         async with driver.start(SandboxSpec()) as box:
@@ -58,6 +58,7 @@ async def _kill(sandbox_home: Path, rounds: int, harness: str) -> None:
         while (driver.list() or _cgroups(sandboxes)) and time.monotonic() < deadline:
             driver.sweep()
         assert (driver.list(), _cgroups(sandboxes)) == ((), [])
+    return sandboxes
 
 
 async def test_sandboxes_end_with_their_driver(sandbox_home: Path) -> None:

@@ -90,6 +90,19 @@ class SolvesAndCrashes(_Named):
         return AgentReport(message=str(1 / 0))
 
 
+class FillsTheDisk(_Named):
+    """Solves the task of `support.tasks`, writes until it may no more, and does not expect that."""
+
+    async def solve(self, brief: Brief, workspace: Workspace) -> AgentReport:
+        del brief
+        async with workspace.terminal() as terminal:
+            fills = "while head -c 2000000 /dev/urandom >>/app/big; do :; done"
+            await terminal.run(f"echo 1 >/app/one.txt; {fills}", timeout_s=300)
+            await terminal.run("echo the shell is still there")
+        await workspace.write("/app/more", b"more")
+        return AgentReport()
+
+
 class BlamesTheSandbox(_Named):
     """Raises what a broken sandbox would."""
 

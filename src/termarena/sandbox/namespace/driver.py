@@ -309,17 +309,15 @@ class NamespaceDriver:
         trace = changes = None
         try:
             # The trace comes first: a kill between the two must not leave cgroups that nobody knows of.
-            trace = Trace(
-                self._home,
-                plan.sandbox_id,
-                root=plan.spec.root.kind,
-                cgroups=plan.cgroup_folders,
-                changes="disk" if plan.is_on_disk else "memory",
-            )
-            plan.add_fd(trace.lock_fd)
-            if plan.is_on_disk:
-                changes = self._disk.make(plan.sandbox_id)
-                plan.keep_in(changes)
+            kept = "disk" if plan.is_on_disk else "memory"
+            with self._using_home():
+                trace = Trace(
+                    self._home, plan.sandbox_id, root=plan.spec.root.kind, cgroups=plan.cgroup_folders, changes=kept
+                )
+                plan.add_fd(trace.lock_fd)
+                if plan.is_on_disk:
+                    changes = self._disk.make(plan.sandbox_id)
+                    plan.keep_in(changes)
             plan.open_cgroup()
             launched = await self._ask_for(plan)
         except BaseException as error:

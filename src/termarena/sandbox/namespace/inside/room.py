@@ -34,7 +34,7 @@ ANYHOW_S: Final = 10.0
 """The files are looked at this often whatever the file system says: somebody else may be making room on it."""
 IDLE_TO_BUSY: Final = 8
 """At least so many times as long as a look took, the next one waits."""
-SLACK_BYTES: Final = 64 << 20
+SLACK_BYTES, MARGIN_BYTES = 64 << 20, 1 << 20
 
 Verdict = Literal["fine", "short"]
 
@@ -107,6 +107,8 @@ class DiskWatch:
         """`plan` has `limit_bytes` and `reserve_bytes`; `roots` hold the changes; `spared` are our own jobs."""
         self.limit_bytes: int = plan["limit_bytes"]
         self.reserve_bytes: int = plan["reserve_bytes"]
+        # What files take changes a little when the kernel writes them out: so much has to be free before there is room.
+        self._margin_bytes = min(MARGIN_BYTES, self.limit_bytes // 64)
         self.roots = roots
         self.launcher = launcher
         self.spared = spared
@@ -136,10 +138,8 @@ class DiskWatch:
         One that is within its own limit is given half of the reserve: it is not the one to blame.
         """
         free = self._free()
-        if self._look is None and self._is_due(now, free):
-            self._look, self._free_then, self._look_took_s = walk(self.roots), free, 0.0
-        if self._look is not None:
-            self._look_on(self._look, SLICE_S)
+        if self._look is not None or self._is_due(now, free):
+            self._look_on(SLICE_S)
         self._hold()
         self.next = now + self._pause_s(free) if children.all_pids() else None
         return "short" if free < self.reserve_bytes // (1 if self.is_full else 2) else "fine"
@@ -157,12 +157,15 @@ class DiskWatch:
 
     def look_now(self) -> None:
         """Look at the files at once, if that takes no longer than a moment; else the last look has to do."""
-        self._look, self._free_then, self._look_took_s = walk(self.roots), self._free(), 0.0
-        self._look_on(self._look, MOMENT_S)
+        self._look_on(MOMENT_S)
 
-    def _look_on(self, look: Iterator[int], for_s: float) -> None:
+    def _look_on(self, for_s: float) -> None:
+        """Go on with a look, or begin one."""
+        if self._look is None:
+            self._look, self._free_then, self._look_took_s = walk(self.roots), self._free(), 0.0
         began = time.monotonic()
-        for self._found_bytes in look:
+        for found_bytes in self._look:
+            self._found_bytes = found_bytes
             if (now := time.monotonic()) - began > for_s:
                 self._look_took_s += now - began
                 return
@@ -184,7 +187,7 @@ class DiskWatch:
     def _hold(self) -> None:
         """Refuse or allow writing, as the last look says."""
         over = self.used_bytes - self.limit_bytes
-        if over > 0:
+        if over > (-self._margin_bytes if self.is_full else 0):
             self.is_full = self.was_full = True
             self._refuse()
         elif self.is_full:
@@ -216,10 +219,10 @@ class DiskWatch:
 
     def give(self, size_bytes: int) -> None:
         """Let the harness write so much; raises `OSError` where it does not fit."""
-        if self.used_bytes + self._given_bytes + size_bytes > self.limit_bytes:
+        if self.is_full or self.used_bytes + self._given_bytes + size_bytes > self.limit_bytes:
             began = time.monotonic()
             self._finish(taken(self.roots) + _nameless(self.devices), time.monotonic() - began)
-            if self.used_bytes + size_bytes > self.limit_bytes:
+            if self.used_bytes + size_bytes > self.limit_bytes - (self._margin_bytes if self.is_full else 0):
                 self.was_full = True
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._given_bytes += size_bytes
