@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from termarena.core.errors import (
     CapabilityMissing,
+    ClusterError,
     EngineError,
     FetchNotRecorded,
     ImageError,
@@ -79,7 +80,9 @@ def is_machinery(error: BaseException) -> bool:
 
     Every other error of the sandbox room is an answer that the agent did not take: a missing file, an ended shell.
     """
-    return isinstance(error, SandboxBroken | EngineError | SandboxStartError | CapabilityMissing | ModelUnavailable)
+    return isinstance(
+        error, SandboxBroken | EngineError | SandboxStartError | CapabilityMissing | ModelUnavailable | ClusterError
+    )
 
 
 def has_exhausted_resources(usage: Usage | None) -> bool:

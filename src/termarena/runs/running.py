@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from termarena import __version__
 from termarena.agents.casts import scrub_casts
-from termarena.core.errors import AgentGone, RunNotWritable
+from termarena.core.errors import AgentGone, HeadLost, RunNotWritable
 from termarena.core.scrub import Scrubber
 from termarena.runs.engine import TrialStarting
 from termarena.runs.listening import Listener, Progress, Quiet
@@ -126,10 +126,24 @@ class _Execution:
             await self._follow()
         except BaseException as error:
             self._engine.cancel()
-            await self._follow()
+            await self._follow_to_the_end()
             self._record("run_interrupted", {"reason": type(error).__name__})
+            await self._sync()
+            if isinstance(error, HeadLost):
+                error.hint = f"start a cluster, then go on: {self._resume_words()} --address HOST:PORT"
             raise
         return await self._end()
+
+    async def _follow_to_the_end(self) -> None:
+        """See every trial end that still runs; what ended the first may end them all."""
+        while True:
+            try:
+                return await self._follow()
+            except HeadLost:
+                continue
+
+    def _resume_words(self) -> str:
+        return f"termarena resume {shlex.quote(str(self._run.folder.path))}"
 
     async def _scrub_killed(self) -> None:
         """A killed harness could not take the secrets out of what its terminals had recorded."""
@@ -235,7 +249,7 @@ class _Execution:
         if self._absences == MOST_ABSENCES:
             address = self._run.lock.options.agent.partition(":")[2]
             problem = f"nobody was there for {MOST_ABSENCES} trials in a row, and the run was stopped"
-            hint = f"start it again, then go on: termarena resume {shlex.quote(str(self._run.folder.path))}"
+            hint = f"start it again, then go on: {self._resume_words()}"
             self._gone = AgentGone(address, problem, hint=hint)
             self._engine.cancel()
 
