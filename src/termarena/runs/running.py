@@ -64,8 +64,8 @@ async def execute(
     trials and ends the run as `interrupted`; the second ends the process at once, and the kernel ends its sandboxes.
     Whoever carries out several runs in one process has `takes_signals` False, and cancels instead.
     Raises `RunNotWritable` if the run's folder takes no more: running trials are let end first, no further one starts;
-    `AgentGone` if an agent elsewhere was not there for several trials in a row: those that run are stopped, and the
-    run can be resumed.
+    `AgentGone` if an agent elsewhere was not there for several trials in a row, `HeadLost` if a cluster is gone: those
+    that run are stopped, and the run can be resumed.
     """
     execution = _Execution(run, runner, listener or Quiet(), budget or budget_here())
     with _interruptible(execution.interrupt) if takes_signals else nullcontext():
