@@ -82,4 +82,6 @@ def test_long_lists_of_names_are_shortened() -> None:
 def test_a_missing_extra_says_how_to_install_it() -> None:
     error = MissingExtra("httpx", extra="fetch", purpose="downloading")
     assert error.hint == "pip install 'termarena[fetch]'; in a clone: make setup"
+    apart = MissingExtra("litellm", extra="litellm", purpose="it")
+    assert str(apart.hint).endswith("in a clone: .venv/bin/pip install -e '.[litellm]'")
     assert isinstance(error, ImportError)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from running import termarena
+from support.model_server import ModelServer, said
+from support.own_venv import OwnVenv
 from support.tasks import make_task
 from termarena.core.errors import NotFound, UsageError
 from termarena.models import Message, Request, RunModels, ToolSpec
@@ -23,11 +26,15 @@ import asyncio
 from types import SimpleNamespace
 
 
+print("imported")
+
+
 class Runtime:
     def __init__(self, *answers):
         self.answers, self.asked = list(answers), []
 
     async def generate_text(self, input_text, options=None):
+        print("asked")
         self.asked.append((input_text, options))
         answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
         if isinstance(answer, Exception):
@@ -134,5 +141,36 @@ def test_a_runtime_solves_a_task(tmp_path: Path, agent: str, status: int) -> Non
     words = ("--path", "one", "--agent", agent, "--model", "elizaos:my_runtimes:make", "--out", "run")
     done = termarena("run", *words, cwd=tmp_path, env={"TERMARENA_HOME": str(tmp_path / "home")})
     assert done.returncode == status, done.stderr
+    assert not {"imported", "asked"} & set(done.stdout.split()), "results only are on stdout"
     told = ("1 solved" in done.stdout, "takes no tools" in done.stderr, (tmp_path / "run").exists())
     assert told == ((True, False, True) if status == 0 else (False, True, False))
+
+
+REAL = """
+from elizaos.runtime import AgentRuntime
+from elizaos_plugin_openai import get_openai_plugin
+from elizaos_terminal_bench import terminal_bench_plugin
+
+
+async def make():
+    runtime = AgentRuntime(plugins=[get_openai_plugin(), terminal_bench_plugin.as_elizaos()])
+    await runtime.initialize()
+    assert "EXECUTE" in {action.name for action in runtime.actions}
+    return runtime
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.needs("user-namespaces")
+def test_the_package_itself_with_its_own_plugin_for_openai(tmp_path: Path) -> None:
+    """Installs both; the plugin asks a model server on loopback."""
+    venv = OwnVenv(tmp_path, extras="models,elizaos", more=("elizaos-plugin-openai==2.0.0a5",))
+    (tmp_path / "real_runtime.py").write_text(REAL)
+    make_task(tmp_path / "one")
+    words = ("--path", "one", "--agent", "tools-text", "--model", "elizaos:real_runtime:make", "--out", "run")
+    with ModelServer(*map(said, ("ACTION: EXECUTE\nCOMMAND: echo 1 >/app/one.txt", "ACTION: TASK_COMPLETE"))) as server:
+        done = venv.termarena("run", *words, env={"OPENAI_API_KEY": "sk-no-key", "OPENAI_BASE_URL": server.url})
+    assert done.returncode == 0, done.stderr
+    assert "1 solved" in done.stdout
+    assert len(server.requests) == 2
+    assert "Write 1 to /app/one.txt." in json.dumps(server.requests[0])

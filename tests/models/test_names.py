@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from termarena.core.errors import AgentError, NotFound, UsageError
-from termarena.models import Completion, Message, MeteredModel, ModelLimits, Request, RunModels, TokenUsage
+from termarena.models import Brought, Completion, Message, MeteredModel, ModelLimits, Request, RunModels, TokenUsage
 from termarena.models.budget import Amount, Budget
 from termarena.models.errors import BudgetSpent, MissingKey
 from termarena.models.lanes import Lane
@@ -104,7 +104,7 @@ def test_a_budget_in_money_needs_a_price() -> None:
 
 
 def test_a_run_whose_budget_is_spent_opens_no_model() -> None:
-    models = RunModels(ModelLimits(run_usd=2), environ={"OPENAI_API_KEY": "k"}, spent=Amount(usd=2.01))
+    models = RunModels(ModelLimits(run_usd=2), environ={"OPENAI_API_KEY": "k"}, brought=Brought(spent=Amount(usd=2.01)))
     with pytest.raises(BudgetSpent, match=r"the run's budget of \$2 is spent"):
         models.check("openai:gpt-5")
 

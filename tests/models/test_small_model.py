@@ -13,6 +13,7 @@ from support.tasks import LOOKS_FOR_ONE, Made, make_task
 from termarena.core.run_folder import RunFolder
 from termarena.core.trajectory import read_trajectory
 from termarena.models import Message, Request, RunModels, Sampling
+from termarena.models.embeddings import Embeddings
 from termarena.models.errors import ContextOverflow
 from termarena.runs.recording import read_result
 
@@ -91,6 +92,22 @@ def test_with_one_retrieved_example_the_text_form_solves_hello_world(tmp_path: P
     shown = [step.extra["examples"] for step in steps if step.extra and "examples" in step.extra]
     assert [example["task_id"] for example in shown[0]] == ["greeting"]
     assert {step.metrics is not None for step in steps if step.llm_call_count == 1} == {True}
+
+
+async def test_embeddings_of_a_real_model_say_what_is_alike(tmp_path: Path) -> None:
+    word = f"llamacpp:smollm2@{os.environ['TERMARENA_SMALL_EMBEDDINGS']}"
+    models = RunModels(environ={})
+    same, near, far = await Embeddings(models, word).likeness(
+        GREETING, [GREETING, GREETING.replace("motd", "note"), "Which of these numbers is prime: 4, 6, 7, 9?"]
+    )
+    await models.aclose()
+    assert same == pytest.approx(1, abs=1e-3)
+    assert same > near > far
+    examples = ("--examples", "builtin", "--example-embeddings", word)
+    attempt = run(tmp_path, "tools-text", *examples).attempt("termarena/hello-world", 1)
+    (told,) = [step.extra for step in read_trajectory(attempt.trajectory).steps if "by" in (step.extra or {})]
+    assert told is not None
+    assert (told["by"], len(told["examples"])) == (word, 1)
 
 
 def test_terminus_ends_typed_and_graded_whatever_it_does(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A Ray cluster of three nodes on this machine, by itself in a process: a head that carries out nothing, and two more.
 
-Prints its address, then for each line `kill` and `add` of its input a line when that is done; ends with its input.
+Prints its address, then for each line `kill`, `add` and `behead` of its input a line when that is done; ends with its
+input.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ def main() -> None:
         for line in sys.stdin:
             if line.strip() == "kill":
                 cluster.remove_node(nodes.pop(), allow_graceful=False)
+            elif line.strip() == "behead":
+                head: Any = cluster.head_node
+                head.kill_gcs_server()
             else:
                 add()
             print(line.strip(), flush=True)  # noqa: T201 - as above

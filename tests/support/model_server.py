@@ -50,11 +50,14 @@ def said(
     return Turn(
         {
             "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
             "model": "toy-1",
             "choices": [{"index": 0, "message": reply, "finish_reason": finish or ("tool_calls" if made else "stop")}],
             "usage": {
                 "prompt_tokens": 100,
                 "completion_tokens": 10,
+                "total_tokens": 110,
                 "prompt_tokens_details": {"cached_tokens": 40},
             },
         }

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from termarena.agents.contract import Brief, Workspace
     from termarena.agents.registry import AgentFactory, AgentRequest
 
-__all__ = ["ForeignAgent", "make"]
+__all__ = ["ForeignAgent", "load_class", "make"]
 
 PAGE = "docs/agents.md has an agent to start from"
 
 
 def make(request: AgentRequest) -> AgentFactory:
     """Raises `NotFound` for a module or a class that is not there, `UsageError` for a class that is no agent."""
-    loaded = _load(request.word)
+    loaded = load_class(request.word)
     given = {"model": request.options.model} if request.options.model is not None else {}
     _check(request.word, loaded, given)
     return lambda: ForeignAgent(
@@ -34,7 +34,8 @@ def make(request: AgentRequest) -> AgentFactory:
     )
 
 
-def _load(word: str) -> Any:  # noqa: ANN401 - it is checked next
+def load_class(word: str) -> Any:  # noqa: ANN401 - whether it is an agent's is checked when one is made
+    """What `module:Class` names. Raises `NotFound` for what is not there, `UsageError` for a syntax error."""
     module_name, _, path = word.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:

@@ -8,9 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from termarena.core.errors import MissingExtra, NotFound, UsageError
+from termarena.core.given_files import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
     from types import ModuleType
 
     from termarena.agents.contract import Agent
@@ -53,6 +55,8 @@ class AgentOptions:
     """How an agent with a model works; None is the usual way."""
     installed: InstalledRun | None = None
     """What the run's installed agents share; only a run has it."""
+    places: Mapping[str, Path] = field(default_factory=dict)
+    """Where files that the word names lie here, where they came from another machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,11 @@ class AgentRequest:
     """What stands behind the colon."""
     task: Task
     options: AgentOptions
+
+    @property
+    def file(self) -> Path:
+        """The argument, where it is the path of a file."""
+        return place_of(self.argument, self.options.places)
 
 
 class AgentKind(NamedTuple):

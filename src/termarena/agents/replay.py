@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena import __version__
@@ -17,6 +16,7 @@ from termarena.sandbox.terminal import TerminalOptions, read_cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from termarena.agents.actions import Action
     from termarena.agents.contract import AgentTerminal, Brief, Workspace
@@ -42,7 +42,7 @@ class Keys(NamedTuple):
 
 def make(request: AgentRequest) -> AgentFactory:
     """Raises `NotFound` for no such file, `UsageError` for one that does not say what was done."""
-    path = Path(request.argument)
+    path = request.file
     if not path.is_file():
         raise NotFound(f"no recording is at {path}", hint="replay:FILE takes a terminal.cast or a trajectory.json")
     if path.suffix == ".json":

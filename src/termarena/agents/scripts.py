@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from termarena import __version__
@@ -15,6 +14,7 @@ from termarena.sandbox.staged import staged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from termarena.agents.contract import Brief, Workspace
     from termarena.agents.registry import AgentFactory, AgentRequest
@@ -54,7 +54,7 @@ def words_for(path: str, beginning: bytes) -> list[str]:
 
 def make(request: AgentRequest) -> AgentFactory:
     """Raises `NotFound` for a path that names no file, `UsageError` for one that cannot be read or is no script."""
-    path = Path(request.argument)
+    path = request.file
     try:
         if not path.is_file():
             raise NotFound(f"no script is at {path}", hint="script:PATH takes a file of this machine")

@@ -50,6 +50,7 @@ def resume(  # noqa: PLR0913 - every option of the command is a parameter
     from termarena.cli.carrying import carry_out
     from termarena.cli.finding import find_run
     from termarena.cli.starting import elsewhere, runner_of, version_of
+    from termarena.models import Brought
     from termarena.runs.opening import Resume, open_run
 
     folder = find_run(run)
@@ -59,7 +60,7 @@ def resume(  # noqa: PLR0913 - every option of the command is a parameter
     if first is not None:
         version_of(opened.lock.options, first)  # an agent that is not here any more is told now, and not in every trial
     options = elsewhere(opened.lock.options, engine=engine, address=address)
-    runner = runner_of(options, run_id=folder.id, spent=opened.history.spent())
+    runner = runner_of(options, run_id=folder.id, brought=Brought(spent=opened.history.spent()))
     if opened.jobs:
         asyncio.run(runner.probe())
     raise typer.Exit(carry_out(opened, runner, json=json, budget=runner.budget))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from termarena.models.budget import Amount
+    from termarena.models import Brought
     from termarena.runs.cluster.runner import RayTrials
     from termarena.runs.plan import RunOptions
     from termarena.runs.trials import Trials
@@ -58,19 +58,20 @@ def version_of(options: RunOptions, task: Task) -> str:
     return made().version
 
 
-def runner_of(options: RunOptions, *, run_id: str, spent: Amount | None = None) -> Trials | RayTrials:
-    """What carries the run's trials out, on its engine; `spent` is what a run that goes on has used before.
+def runner_of(options: RunOptions, *, run_id: str, brought: Brought | None = None) -> Trials | RayTrials:
+    """What carries the run's trials out, on its engine; `brought` is there where the run goes on.
 
     Raises what the two raise.
     """
     if options.engine == "ray":
+        from termarena.cli.output import say
         from termarena.runs.cluster.runner import RayTrials
 
-        return RayTrials(options, run_id=run_id)
+        return RayTrials(options, run_id=run_id, brought=brought, on_log=say)
     from termarena.core.settings import resolve_settings
     from termarena.runs.trials import Trials
 
-    return Trials(options, home=resolve_settings().settings.paths.home, run_id=run_id, spent=spent)
+    return Trials(options, home=resolve_settings().settings.paths.home, run_id=run_id, brought=brought)
 
 
 def elsewhere(options: RunOptions, *, engine: str | None, address: str | None) -> RunOptions:

@@ -30,7 +30,8 @@
     │   │       └── BuildTimeout it did not build within the task's time (also a TimeoutError)
     │   ├── EngineError          a container engine that does not answer or refuses (also an OSError)
     │   ├── ClusterError         a cluster that is not there, or has no node that can take a trial
-    │   │   └── NodeLost         a node took a trial and never said how it ended
+    │   │   ├── NodeLost         a node took a trial and never said how it ended
+    │   │   └── HeadLost         the cluster's head is gone while a run went on: it can be resumed
     │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
@@ -66,6 +67,7 @@ __all__ = [
     "EngineError",
     "FetchError",
     "FetchNotRecorded",
+    "HeadLost",
     "ImageError",
     "JournalDamaged",
     "LooseTask",
@@ -98,6 +100,10 @@ __all__ = [
 
 Cause = Literal["task", "infra"]
 """Whose fault it is that a start state could not be made, where there is evidence."""
+
+
+APART = ("elizaos", "litellm")
+"""Extras that no other holds: they want versions of their own."""
 
 
 class TermArenaError(Exception):
@@ -137,9 +143,10 @@ class MissingExtra(UsageError, ImportError):
 
     def __init__(self, package: str, *, extra: str, purpose: str) -> None:
         """`extra` is the name in `pip install 'termarena[extra]'`."""
+        in_clone = f".venv/bin/pip install -e '.[{extra}]'" if extra in APART else "make setup"
         super().__init__(
             f"{purpose} needs the package {package}, which is not installed",
-            hint=f"pip install 'termarena[{extra}]'; in a clone: make setup",
+            hint=f"pip install 'termarena[{extra}]'; in a clone: {in_clone}",
         )
         self.extra = extra
 
@@ -448,6 +455,16 @@ class NodeLost(ClusterError):
         """`problem` is the cluster's own sentence."""
         super().__init__(f"the node that carried out the trial is lost: {problem}", hint="see what is left: ray status")
         self.problem = problem
+
+
+class HeadLost(ClusterError):
+    """The head of a cluster does not answer any more: nothing can be carried out there, and the run has stopped."""
+
+    def __init__(self, address: str, *, silent_s: float, hint: str | None = None) -> None:
+        """`address` is the cluster's, `silent_s` how long it was waited for."""
+        problem = f"the head of the Ray cluster at {address} is lost: it has not answered for {silent_s:.0f} s"
+        super().__init__(problem, hint=hint)
+        self.address = address
 
 
 class FetchError(SandboxError, OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -10,11 +11,16 @@ from pydantic import BaseModel, ValidationError
 from termarena.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
-__all__ = ["read_given", "read_given_toml"]
+__all__ = ["place_of", "read_given", "read_given_toml"]
 
 Held = TypeVar("Held", bound=BaseModel)
+
+
+def place_of(given: str, places: Mapping[str, Path]) -> Path:
+    """Where what a user named lies here: `places` has it for files that were sent from another machine."""
+    return places.get(given, Path(given))
 
 
 def read_given(model: type[Held], path: Path, *, largest_bytes: int, hint: str) -> Held:

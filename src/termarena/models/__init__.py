@@ -13,9 +13,10 @@ from termarena.models.contract import (
     ToolCall,
     ToolSpec,
 )
-from termarena.models.run_models import MeteredModel, ModelLimits, RunModels
+from termarena.models.run_models import Brought, MeteredModel, ModelLimits, RunModels
 
 __all__ = [
+    "Brought",
     "Completion",
     "Exchange",
     "Message",

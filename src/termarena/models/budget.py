@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -47,7 +47,9 @@ class Budget:
         """Raises `BudgetSpent` where there is not more than `more` left, in this scope or above it."""
         if self.parent is not None:
             self.parent.check(more)
-        wanted = more or Amount()
+        self._check_own(more or Amount())
+
+    def _check_own(self, wanted: Amount) -> None:
         usd = self.spent_usd + sum(amount.usd for amount in self.reserved) + wanted.usd
         tokens = self.spent_tokens + sum(amount.tokens for amount in self.reserved) + wanted.tokens
         if self.usd is not None and usd >= self.usd:
@@ -58,15 +60,13 @@ class Budget:
     @contextmanager
     def reserve(self, estimate: Amount) -> Iterator[None]:
         """Set an amount aside for the length of a `with`. Raises `BudgetSpent`."""
-        self.check(estimate)
-        scopes = [self] if self.parent is None else [self, self.parent]
-        for scope in scopes:
-            scope.reserved.append(estimate)
-        try:
-            yield
-        finally:
-            for scope in scopes:
-                scope.reserved.remove(estimate)
+        with self.parent.reserve(estimate) if self.parent is not None else nullcontext():
+            self._check_own(estimate)
+            self.reserved.append(estimate)
+            try:
+                yield
+            finally:
+                self.reserved.remove(estimate)
 
     def spend(self, amount: Amount) -> None:
         """Count what was used, here and above."""

@@ -49,6 +49,30 @@ class GenerateOptions:
     model_type: str | None = None
 
 
+class _Aside:
+    """Has whatever a runtime prints go to stderr: ElizaOS logs to stdout, where our results are.
+
+    Runtimes are asked side by side, so the first that begins turns it aside and the last that ends turns it back.
+    """
+
+    def __init__(self) -> None:
+        self._asking = 0
+        self._stdout = sys.stdout
+
+    def __enter__(self) -> None:
+        if self._asking == 0:
+            self._stdout, sys.stdout = sys.stdout, sys.stderr
+        self._asking += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._asking -= 1
+        if self._asking == 0:
+            sys.stdout = self._stdout
+
+
+_ASIDE: Final = _Aside()
+
+
 class RuntimeSource:
     """The runtime that all attempts of a run share; a function that makes it is called once, when it is needed."""
 
@@ -92,7 +116,8 @@ def load_runtime(word: str, path: str) -> RuntimeSource:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = import_module(module_name)
+        with _ASIDE:
+            found: Any = import_module(module_name)
     except ImportError as error:
         hint = f"it is looked for in {here} and among the installed packages"
         raise NotFound(f"{word}: cannot import {module_name}: {error}", hint=hint) from error
@@ -132,9 +157,10 @@ class RuntimeModel:
         turns = [f"{_ROLES[message.role]}:\n{message.content}" for message in request.messages]
         options = GenerateOptions(request.sampling.temperature, request.sampling.max_tokens)
         try:
-            async with asyncio.timeout(timeout_s):
-                runtime = await self._source.get()
-                answer = await runtime.generate_text("\n\n".join([*turns, "You:\n"]), options)
+            with _ASIDE:
+                async with asyncio.timeout(timeout_s):
+                    runtime = await self._source.get()
+                    answer = await runtime.generate_text("\n\n".join([*turns, "You:\n"]), options)
         except UsageError:
             raise
         except TimeoutError as error:

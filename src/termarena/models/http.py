@@ -17,7 +17,7 @@ from termarena.models.errors import ContextOverflow, KeyRefused, ModelRejected, 
 from termarena.models.wire import Problem, is_overflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     import httpx
 
@@ -27,7 +27,18 @@ if TYPE_CHECKING:
     from termarena.models.names import Key, ModelName
     from termarena.models.wire import Wire
 
-__all__ = ["Answer", "HttpModel", "Patience", "Transport", "estimate_tokens", "require_httpx"]
+__all__ = [
+    "OK",
+    "Answer",
+    "HttpModel",
+    "Patience",
+    "Transport",
+    "TryAgain",
+    "estimate_tokens",
+    "persist",
+    "require_httpx",
+    "retry_after_s",
+]
 
 REPLY_BYTES: Final = 8 << 20
 """Of one answer; more than any model writes."""
@@ -64,12 +75,42 @@ class Answer(NamedTuple):
     """Parsed where it is JSON, else its beginning as text."""
 
 
-class _TryAgain(Exception):
+class TryAgain(Exception):
     """Not an error yet: a turn of the loop."""
 
     def __init__(self, problem: str, *, after_s: float | None = None) -> None:
+        """`after_s` is how long the provider asks to be left alone."""
         super().__init__(problem)
         self.after_s = after_s
+
+
+async def persist(
+    ask: Callable[[], Awaitable[Completion]], *, patience: Patience, timeout_s: float, where: str
+) -> Completion:
+    """Ask until an answer comes, with growing random waits, within the time; `where` is the endpoint, for people.
+
+    Raises `ModelUnavailable` when that is in vain, and whatever `ask` raises but `TryAgain`.
+    """
+    began = time.monotonic()
+    for attempt in range(1, patience.attempts + 1):
+        try:
+            completion = await ask()
+        except TryAgain as again:
+            wait_s = _wait_s(patience, attempt, again.after_s)
+            is_late = time.monotonic() + wait_s > began + timeout_s
+            if attempt == patience.attempts or is_late:
+                problem = f"{again}, and the next try would be after the deadline" if is_late else str(again)
+                raise ModelUnavailable(where, problem, attempts=attempt, hint=_DOWN) from again
+            await asyncio.sleep(wait_s)
+        else:
+            return replace(completion, attempts=attempt, duration_s=time.monotonic() - began)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _wait_s(patience: Patience, attempt: int, after_s: float | None) -> float:
+    longest = min(patience.first_wait_s * 2 ** (attempt - 1), patience.longest_wait_s)
+    jitter = random.uniform(0, longest)  # noqa: S311 - to spread requests, not to hide anything
+    return jitter if after_s is None else after_s + jitter / 4
 
 
 def require_httpx() -> None:
@@ -103,7 +144,7 @@ class Transport:
         return cls(httpx.AsyncClient(limits=limits, timeout=timeout, follow_redirects=False), patience)
 
     async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: Json = None) -> Answer:
-        """What came back. Raises `_TryAgain`, and `UnusableReply` for an answer without end."""
+        """What came back. Raises `TryAgain`, and `UnusableReply` for an answer without end."""
         import httpx  # noqa: PLC0415 - as above
 
         try:
@@ -115,11 +156,11 @@ class Transport:
             finally:
                 await answer.aclose()
         except httpx.ConnectError as error:
-            raise _TryAgain(f"no connection ({error})") from error
+            raise TryAgain(f"no connection ({error})") from error
         except (httpx.TimeoutException, TimeoutError) as error:
-            raise _TryAgain(f"no answer in time ({type(error).__name__})") from error
+            raise TryAgain(f"no answer in time ({type(error).__name__})") from error
         except httpx.HTTPError as error:
-            raise _TryAgain(f"the connection broke ({str(error) or type(error).__name__})") from error
+            raise TryAgain(f"the connection broke ({str(error) or type(error).__name__})") from error
 
     async def _read(self, answer: httpx.Response) -> bytes:
         parts: list[bytes] = []
@@ -165,30 +206,15 @@ class HttpModel:
         self, request: Request, *, timeout_s: float, observe: Callable[[Exchange], None] | None = None
     ) -> Completion:
         """See the contract."""
-        began = time.monotonic()
-        patience = self._transport.patience
-        for attempt in range(1, patience.attempts + 1):
-            try:
-                completion = await self._ask(request, observe or _nobody)
-            except _TryAgain as again:
-                wait_s = self._wait_s(attempt, again.after_s)
-                is_late = time.monotonic() + wait_s > began + timeout_s
-                if attempt == patience.attempts or is_late:
-                    problem = f"{again}, and the next try would be after the deadline" if is_late else str(again)
-                    raise ModelUnavailable(self._url, problem, attempts=attempt, hint=_DOWN) from again
-                await asyncio.sleep(wait_s)
-            else:
-                return replace(completion, attempts=attempt, duration_s=time.monotonic() - began)
-        raise AssertionError("the last attempt returns or raises")
-
-    def _wait_s(self, attempt: int, after_s: float | None) -> float:
-        patience = self._transport.patience
-        longest = min(patience.first_wait_s * 2 ** (attempt - 1), patience.longest_wait_s)
-        jitter = random.uniform(0, longest)  # noqa: S311 - to spread requests, not to hide anything
-        return jitter if after_s is None else after_s + jitter / 4
+        return await persist(
+            lambda: self._ask(request, observe or _nobody),
+            patience=self._transport.patience,
+            timeout_s=timeout_s,
+            where=self._url,
+        )
 
     async def _ask(self, request: Request, observe: Callable[[Exchange], None]) -> Completion:
-        """One attempt. Raises `_TryAgain` for what may pass."""
+        """One attempt. Raises `TryAgain` for what may pass."""
         body = self._wire.body(self._model, request)
         url = self._url + self._wire.path(self._model)
         estimate = estimate_tokens(request)
@@ -200,7 +226,7 @@ class HttpModel:
                 headers = self._wire.headers(self._key.value)
                 answer = await self._transport.send("POST", url, headers=headers, body=body)
                 status, response = answer.status, answer.content
-            except (_TryAgain, UnusableReply) as error:
+            except (TryAgain, UnusableReply) as error:
                 response = f"[{error}]"
                 raise
             finally:
@@ -216,7 +242,7 @@ class HttpModel:
         problem = self._wire.problem(response)
         if status == OK and problem is None:
             if not isinstance(response, dict):
-                raise _TryAgain(f"the answer is no JSON object: {str(response)[:120]!r}")
+                raise TryAgain(f"the answer is no JSON object: {str(response)[:120]!r}")
             return self._wire.completion(response)
         told = problem or Problem(message=str(response)[:400])
         if status == OK and isinstance(told.code, int):  # a gateway that hands on what it got
@@ -238,10 +264,10 @@ class HttpModel:
         raise ModelRejected(self._url, problem.text, status=status)
 
     def _pass(self, status: int, headers: Mapping[str, str], problem: Problem) -> NoReturn:
-        after_s = _retry_after_s(headers.get("retry-after"))
+        after_s = retry_after_s(headers.get("retry-after"))
         if status == TOO_MANY and after_s is not None:
             self._lane.close_for(after_s)
-        raise _TryAgain(f"status {status}: {problem.text}", after_s=after_s)
+        raise TryAgain(f"status {status}: {problem.text}", after_s=after_s)
 
     async def probe(self) -> None:
         """Look whether a model server is there, takes the key and has the model; costs nothing.
@@ -251,7 +277,7 @@ class HttpModel:
         url = self._url + self._wire.listing()
         try:
             answer = await self._transport.send("GET", url, headers=self._wire.headers(self._key.value))
-        except (_TryAgain, UnusableReply) as error:
+        except (TryAgain, UnusableReply) as error:
             raise ModelUnavailable(self._url, str(error), hint=_DOWN) from error
         status, response = answer.status, answer.content
         problem = self._wire.problem(response)
@@ -281,7 +307,7 @@ def parsed(content: bytes) -> Json:
     return value
 
 
-def _retry_after_s(value: str | None) -> float | None:
+def retry_after_s(value: str | None) -> float | None:
     """Of the header: seconds, or a date."""
     if value is None:
         return None

@@ -32,6 +32,8 @@ class Provider(NamedTuple):
     """Whether its usual address wants one; one of your own is sent the key where there is one."""
     serves_any_name: bool = False
     """Whether the word behind the colon may be anything: the server has one model."""
+    takes_address: bool = False
+    """Whether an endpoint may be named though it has no usual one."""
 
     @property
     def has_embeddings(self) -> bool:
@@ -68,6 +70,7 @@ PROVIDERS: Final = {
             needs_key=False,
             serves_any_name=True,
         ),
+        Provider("litellm", "", takes_address=True),
         Provider("elizaos", ""),
         Provider("scripted", ""),
         Provider("recorded", ""),
@@ -100,7 +103,7 @@ def parse_name(word: str) -> ModelName:
         raise NotFound(f"no provider of models is called {name!r}", known=tuple(PROVIDERS), hint=f"write {_HOW}")
     if not colon or not rest:
         raise UsageError(f"{word!r} names no model", hint=f"write {_HOW}")
-    found = _ADDRESS.match(rest) if provider.url else None
+    found = _ADDRESS.match(rest) if provider.url or provider.takes_address else None
     if found is None:
         return ModelName(word, provider, rest, provider.url, has_own_url=False)
     if not found["model"]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from termarena.core.errors import UsageError
+from termarena.core.given_files import place_of
 from termarena.core.scrub import Scrubber
 from termarena.models.accounts import UNSAID_OUTPUT_TOKENS, Account
 from termarena.models.budget import Amount, Budget, Meter
@@ -17,6 +17,7 @@ from termarena.models.embeddings import EmbeddingWire
 from termarena.models.errors import UnusableReply
 from termarena.models.http import HttpModel, Patience, Transport, estimate_tokens, require_httpx
 from termarena.models.lanes import Lane
+from termarena.models.litellm import LiteLlmModel, load_litellm
 from termarena.models.names import PROVIDERS, key_for, parse_name
 from termarena.models.prices import price_table
 from termarena.models.recorded import RecordedModel, read_recordings
@@ -24,15 +25,17 @@ from termarena.models.scripted import ScriptedModel, read_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from termarena.models.contract import Completion, Exchange, Model, Request
     from termarena.models.elizaos import RuntimeSource
+    from termarena.models.litellm import LiteLlm
     from termarena.models.names import ModelName
     from termarena.models.prices import Price
     from termarena.models.recorded import Recordings
     from termarena.models.wire import Wire
 
-__all__ = ["Line", "MeteredModel", "ModelLimits", "RunModels"]
+__all__ = ["Brought", "Line", "MeteredModel", "ModelLimits", "RunModels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,18 @@ class Line:
     lane: Lane
 
 
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a run brings along into a later session, and to another machine that carries out trials of it."""
+
+    spent: Amount = field(default_factory=Amount)
+    """What it has used before."""
+    places: Mapping[str, Path] = field(default_factory=dict)
+    """Where the files lie here that the run's options name."""
+    budget: Budget | None = None
+    """The run's, which all such machines share."""
+
+
 class RunModels:
     """Opens the models of a run; connections, lanes and the run's budget are shared and end with `aclose`."""
 
@@ -73,9 +88,9 @@ class RunModels:
         *,
         patience: Patience | None = None,
         environ: Mapping[str, str] | None = None,
-        spent: Amount | None = None,
+        brought: Brought | None = None,
     ) -> None:
-        """`spent` is what the run has used before, when it goes on."""
+        """`brought` is there where the run goes on, or goes on elsewhere, too."""
         self.limits = limits or ModelLimits()
         self._patience = patience or Patience()
         self._environ = os.environ if environ is None else environ
@@ -83,13 +98,15 @@ class RunModels:
         self._lanes: dict[tuple[str, str | None], Lane] = {}
         self._recordings: dict[str, Recordings] = {}
         self._runtimes: dict[str, RuntimeSource] = {}
-        before = spent or Amount()
-        self.budget = Budget(
+        self._litellm: LiteLlm | None = None
+        brought = brought or Brought()
+        self._places = brought.places
+        self.budget = brought.budget or Budget(
             "run",
             usd=self.limits.run_usd,
             tokens=self.limits.run_tokens,
-            spent_usd=before.usd,
-            spent_tokens=before.tokens,
+            spent_usd=brought.spent.usd,
+            spent_tokens=brought.spent.tokens,
         )
 
     def check(self, word: str) -> ModelName:
@@ -115,7 +132,10 @@ class RunModels:
     def _tells_costs(self, name: ModelName) -> bool:
         """Whether its answers come with their cost. Raises `NotFound` and `UsageError` for a file that is none."""
         if name.provider.name == "scripted":
-            return read_script(Path(name.model)).tells_costs
+            return read_script(place_of(name.model, self._places)).tells_costs
+        if name.provider.name == "litellm":
+            self._litellm = self._litellm or load_litellm()
+            return self._litellm.has_price(name)
         return name.provider.name == "openrouter"
 
     async def probe(self, word: str) -> None:
@@ -126,6 +146,8 @@ class RunModels:
         name = self.check(word)
         if name.provider.wire:
             await self._over_http(name).probe()
+        elif name.provider.name == "litellm":
+            await self._by_litellm(name).probe()
 
     def open(self, word: str) -> MeteredModel:
         """A model for one attempt, with the budget of a trial. Raises what `check` raises."""
@@ -169,19 +191,27 @@ class RunModels:
             if name.word not in self._runtimes:
                 self._runtimes[name.word] = load_runtime(name.word, name.model)
             return RuntimeModel(name.word, self._runtimes[name.word])
+        if name.provider.name == "litellm":
+            return self._by_litellm(name)
         if name.provider.name == "scripted":
-            return ScriptedModel(name.word, read_script(Path(name.model)))
+            return ScriptedModel(name.word, read_script(place_of(name.model, self._places)))
         if name.model not in self._recordings:
-            self._recordings[name.model] = read_recordings(Path(name.model))
+            self._recordings[name.model] = read_recordings(place_of(name.model, self._places))
         scrubber = Scrubber.from_environment(self._environ)
         return RecordedModel(name.word, self._recordings[name.model], scrubber)
 
+    def _by_litellm(self, name: ModelName) -> LiteLlmModel:
+        self._litellm = self._litellm or load_litellm()
+        self._litellm.check(name)
+        lane = self._lanes.setdefault((name.word, None), self._new_lane())
+        return LiteLlmModel(name, self._litellm, patience=self._patience, lane=lane)
+
+    def _new_lane(self) -> Lane:
+        return Lane(at_once=self.limits.requests_at_once, tokens_per_minute=self.limits.tokens_per_minute)
+
     def _over_http(self, name: ModelName, wire: Wire | None = None) -> HttpModel:
         key = key_for(name, self._environ)
-        lane = self._lanes.setdefault(
-            (name.url, key.variable),
-            Lane(at_once=self.limits.requests_at_once, tokens_per_minute=self.limits.tokens_per_minute),
-        )
+        lane = self._lanes.setdefault((name.url, key.variable), self._new_lane())
         module, _, kind = name.provider.wire.partition(":")
         wire = wire or getattr(import_module(module), kind)()
         return HttpModel(name, wire, self._shared_transport(), key=key, lane=lane)
@@ -196,6 +226,8 @@ class RunModels:
         if self._transport is not None:
             transport, self._transport = self._transport, None
             await transport.client.aclose()
+        if self._litellm is not None:
+            await self._litellm.aclose()
 
 
 class MeteredModel:

@@ -22,7 +22,8 @@ class TrialRunner(Protocol):
         """Carry out one trial and write its folder, `result.json` last; the folder is there and empty.
 
         Whatever a task, an agent or a sandbox does is in the result. Raises only OSError, where the folder itself
-        cannot be written, and CancelledError, after everything the trial started has been stopped.
+        cannot be written, CancelledError, after everything the trial started has been stopped, and HeadLost, where
+        nobody is left who could carry trials out.
         """
 
     async def aclose(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from termarena.core.errors import (
     AgentGone,
     CapabilityMissing,
+    ClusterError,
     EngineError,
     FetchNotRecorded,
     ImageError,
@@ -81,8 +82,8 @@ def is_machinery(error: BaseException) -> bool:
 
     Every other error of the sandbox room is an answer that the agent did not take: a missing file, an ended shell.
     """
-    gone = SandboxBroken | EngineError | SandboxStartError | CapabilityMissing | ModelUnavailable | AgentGone
-    return isinstance(error, gone)
+    gone = SandboxBroken | EngineError | SandboxStartError | CapabilityMissing | ModelUnavailable
+    return isinstance(error, gone | AgentGone | ClusterError)
 
 
 def has_exhausted_resources(usage: Usage | None) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from termarena.core.trajectory import Step
     from termarena.runs.result import TrialSummary
 
-__all__ = ["SolvedExamples"]
+__all__ = ["BUILTIN", "SolvedExamples"]
 
 BUILTIN: Final = "builtin"
 MOST_TURNS: Final = 20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from termarena.agents.baseline import baseline_of, is_baseline
@@ -14,9 +13,10 @@ from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
 from termarena.agents.registry import AgentOptions, is_installed, probe_agent, resolve_agent, takes_models
 from termarena.core.errors import CapabilityMissing
+from termarena.core.given_files import place_of
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
-from termarena.models import ModelLimits, RunModels, Sampling
+from termarena.models import Brought, ModelLimits, RunModels, Sampling
 from termarena.models.embeddings import Embeddings
 from termarena.runs.judging import Judge
 from termarena.runs.machine import budget_here
@@ -29,12 +29,12 @@ from termarena.sandbox.drivers import check_driver, choose_driver, open_driver
 from termarena.sandbox.staging import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from termarena.agents.contract import Agent
     from termarena.agents.installed.sharing import InstalledRun
     from termarena.core.run_folder import AttemptFolder
-    from termarena.models.budget import Amount
     from termarena.runs.machine import Budget
     from termarena.runs.plan import RunOptions, TrialPlan
     from termarena.runs.result import TrialResult
@@ -54,9 +54,9 @@ class Trials:
         run_id: str,
         on_log: Callable[[str], None] | None = None,
         agent_options: AgentOptions | None = None,
-        spent: Amount | None = None,
+        brought: Brought | None = None,
     ) -> None:
-        """`agent_options` say what agents get beyond their word, `spent` what a run that goes on has used before.
+        """`agent_options` say what agents get beyond their word; `brought` is there where the run goes on.
 
         Raises `UsageError` for a baseline that is none, `NotFound` for examples of a run or a file of tools
         that is not there.
@@ -65,10 +65,11 @@ class Trials:
         self._home = home
         self._run_id = run_id
         self._on_log = on_log
-        self._spent = spent
-        self._models = RunModels(limits_of(options), spent=spent)
-        loop = _loop(options, self._models)
-        given = agent_options or AgentOptions(model=options.model, models=self._models, loop=loop)
+        self._brought = brought or Brought()
+        self._models = RunModels(limits_of(options), brought=brought)
+        places = self._brought.places
+        loop = _loop(options, self._models, places)
+        given = agent_options or AgentOptions(model=options.model, models=self._models, loop=loop, places=places)
         self._installed = _installed(given.models or self._models, home) if is_installed(options.agent) else None
         self._agent_options = replace(given, installed=self._installed)
         self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
@@ -92,7 +93,7 @@ class Trials:
             await probe_agent(self._options.agent)
         if self._options.model is None or not takes_models(self._options.agent):
             return
-        models = RunModels(limits_of(self._options), spent=self._spent)
+        models = RunModels(limits_of(self._options), brought=self._brought)
         try:
             await models.probe(self._options.model)
             if self._options.example_embeddings is not None:
@@ -184,13 +185,14 @@ def limits_of(options: RunOptions) -> ModelLimits:
     )
 
 
-def _loop(options: RunOptions, models: RunModels) -> LoopOptions:
+def _loop(options: RunOptions, models: RunModels, places: Mapping[str, Path]) -> LoopOptions:
     usual = LoopOptions()
+    examples = [str(place_of(word, places)) for word in options.examples]
     return LoopOptions(
         max_steps=options.max_steps or usual.max_steps,
         sampling=Sampling(temperature=options.temperature, max_tokens=options.max_reply_tokens),
-        examples=SolvedExamples(options.examples) if options.examples else None,
+        examples=SolvedExamples(examples) if examples else None,
         example_count=options.example_count,
         embeddings=Embeddings(models, options.example_embeddings) if options.example_embeddings else None,
-        tools=read_tools(Path(options.tools)) if options.tools else (),
+        tools=read_tools(place_of(options.tools, places)) if options.tools else (),
     )

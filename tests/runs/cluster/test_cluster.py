@@ -139,11 +139,14 @@ class Ran(NamedTuple):
 
 
 @contextmanager
-def started(nodes: Nodes, *words: str, address: str | None = None) -> Iterator[subprocess.Popen[str]]:
+def started(
+    nodes: Nodes, *words: str, address: str | None = None, cwd: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
     where = ["--engine", "ray", "--address", address or nodes.address]
     with subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-m", "termarena", *words, *where],
         env={**os.environ, **nodes.env},
+        cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -159,8 +162,8 @@ def ended(process: subprocess.Popen[str]) -> Ran:
     return Ran(process.returncode, out, said)
 
 
-def ran(nodes: Nodes, *words: str, address: str | None = None) -> Ran:
-    with started(nodes, *words, address=address) as process:
+def ran(nodes: Nodes, *words: str, address: str | None = None, cwd: Path | None = None) -> Ran:
+    with started(nodes, *words, address=address, cwd=cwd) as process:
         return ended(process)
 
 
@@ -177,12 +180,11 @@ def tries_of(run: Path) -> list[tuple[str, int, str, str | None]]:
 
 
 def test_what_trials_write_on_nodes_is_in_the_runs_folder(nodes: Nodes, tmp_path: Path) -> None:
-    script = tmp_path / "agent.sh"
-    script.write_text("echo 1 >/app/one.txt; echo s3cr3t-of-the-node\n")
+    (tmp_path / "agent.sh").write_text("echo 1 >/app/one.txt; echo s3cr3t-of-the-node\n")
     tasks, run = two_tasks(tmp_path), tmp_path / "run"
     make_task(tasks / "larger-than-any-node", Made(cpus=64, memory_mb=1 << 20))
-    words = ("run", "--path", str(tasks), "--agent", f"script:{script}", "--out", str(run), "--json")
-    done = ran(nodes, *words, address="auto")
+    words = ("run", "--path", str(tasks), "--agent", "script:agent.sh", "--out", str(run), "--json")
+    done = ran(nodes, *words, address="auto", cwd=tmp_path)
     assert done.status == 0, done.said
     assert json.loads(done.out)["solved"] == 3
     attempt = RunFolder(run).attempt("one", 1)
@@ -191,6 +193,33 @@ def test_what_trials_write_on_nodes_is_in_the_runs_folder(nodes: Nodes, tmp_path
     assert {"result.json", "trajectory.json", "changes.json", "state.snapshot", "test_output.txt", "logs"} <= there
     assert "s3cr3t" not in attempt.trajectory.read_text()
     assert read_run(RunFolder(run)).lock.options.engine == "ray"
+    look_at_files_and_a_budget(nodes, tmp_path)
+
+
+SOLVES = [
+    {"tool_calls": [{"name": "MARK", "arguments": {"word": "1"}}], "input_tokens": 2000, "output_tokens": 100},
+    {"tool_calls": [{"name": "TASK_COMPLETE"}], "input_tokens": 2000, "output_tokens": 100},
+]
+MARK_TOOL = {
+    "name": "MARK",
+    "description": "Leave a mark.",
+    "parameters": {"word": {}},
+    "script": 'echo "$word" >one.txt',
+}
+ENOUGH_FOR_ONE = "4900"
+
+
+def look_at_files_and_a_budget(nodes: Nodes, place: Path) -> None:
+    """The files that a run names, among them an earlier run, go along; what one node spent is gone for the other."""
+    (place / "model.json").write_text(json.dumps({"replies": SOLVES}))
+    (place / "tools.json").write_text(json.dumps({"tools": [MARK_TOOL]}))
+    asked = ("--agent", "tools", "--model", "scripted:model.json", "--tools", "tools.json", "--examples", "run")
+    bounded = ("--concurrency", "1", "--run-budget-tokens", ENOUGH_FOR_ONE, "--retry", "0", "--task", "one")
+    done = ran(nodes, "run", "--path", "tasks", *asked, *bounded, "--task", "two", "--out", "bounded", cwd=place)
+    assert done.status == 0, done.said
+    assert tries_of(place / "bounded") == [("one", 0, "solved", None), ("two", 0, "unsolved", None)]
+    second = json.loads(RunFolder(place / "bounded").attempt("two", 1).result.read_text())
+    assert second["agent_end"] == "resource_limit"
 
 
 def test_recordings_are_screened_on_the_nodes_as_they_are_here(nodes: Nodes, tmp_path: Path) -> None:
@@ -253,6 +282,11 @@ PRETENDING = "import sys; {}; from termarena.cli.main import main; sys.exit(main
     [
         ("import ray; ray.__version__ = '0.0.1'", 1, r"Ray: 0\.0\.1.*\n.*install the version of Ray"),
         ("import termarena; termarena.__version__ = '99.0'", 1, r"has TermArena .*, this machine 99\.0"),
+        (
+            "sys.modules['my_agent'] = __import__('support.patient').patient",
+            1,
+            r"on the node .*: cannot import my_agent",
+        ),
         ("sys.modules['ray'] = None", 2, r"package ray, which is not installed\n.*termarena\[ray\]"),
     ],
 )
@@ -261,6 +295,7 @@ def test_what_does_not_fit_is_said_before_anything_starts(
 ) -> None:
     run = tmp_path / "run"
     asked = ["run", "--sample", "1", "--engine", "ray", "--address", nodes.address, "--out", str(run)]
+    asked += ["--agent", "my_agent:Patient"] if "my_agent" in pretence else []
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", PRETENDING.format(pretence), *asked],
         env={**os.environ, **nodes.env},
@@ -303,9 +338,9 @@ def test_an_address_that_is_none(tmp_path: Path, address: str) -> None:
 
 
 def test_what_only_one_process_can_count_is_refused(tmp_path: Path) -> None:
-    done = refused(tmp_path, "--run-budget-usd", "5")
+    done = refused(tmp_path, "--model-requests", "5")
     assert done.returncode == 2
-    assert "--run-budget-usd is counted in one process" in done.stderr
+    assert "--model-requests is counted in one process" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -323,7 +358,7 @@ def test_what_a_trial_asks_of_a_node(asked: tuple[float, int], given: tuple[floa
     assert needs_of(TrialPlan(TrialKey("t", 1), "", *asked), there) == Budget(*given)
 
 
-# The last one: Ray takes its time to forget a node that is gone.
+# The last ones: Ray takes its time to forget a node that is gone.
 
 
 def test_a_trial_whose_node_is_killed_is_tried_again_on_another(nodes: Nodes, tmp_path: Path) -> None:
@@ -345,3 +380,30 @@ def test_a_trial_whose_node_is_killed_is_tried_again_on_another(nodes: Nodes, tm
     assert (detail["kind"], detail["is_retriable"]) == ("NodeLost", True)
     assert detail["message"].startswith("the node that carried out the trial is lost: ")
     assert ". " not in detail["message"], "one sentence of Ray's is enough"
+
+
+def test_a_command_just_after_a_node_was_lost_asks_only_those_that_are_there(nodes: Nodes, tmp_path: Path) -> None:
+    tasks, run = two_tasks(tmp_path), tmp_path / "run"
+    nodes.tell("kill")
+    done = ran(nodes, "run", "--path", str(tasks), "--agent", "oracle", "--out", str(run))
+    nodes.tell("add")
+    assert done.status == 0, done.said
+    assert tries_of(run) == [("one", 0, "solved", None), ("two", 0, "solved", None)]
+
+
+@pytest.mark.soak
+def test_a_lost_head_ends_the_command_and_the_run_can_be_resumed(nodes: Nodes, tmp_path: Path) -> None:
+    tasks, run = two_tasks(tmp_path), tmp_path / "run"
+    with started(
+        nodes, "run", "--path", str(tasks), "--agent", "support.patient:Patient", "--out", str(run)
+    ) as process:
+        wait_for(lambda: len(nodes.began()) == 2)
+        nodes.tell("behead")
+        done = ended(process)
+    assert done.status == 1, done.said
+    assert re.search(r"error: the head of the Ray cluster at .* is lost\b.*\nhint: .*termarena resume", done.said)
+    assert tries_of(run) == []
+    (nodes.place / "go").touch()
+    on = termarena("resume", str(run), "--engine", "local", env={**nodes.env})
+    assert on.returncode == 0, on.stderr
+    assert tries_of(run) == [("one", 0, "solved", None), ("two", 0, "solved", None)]

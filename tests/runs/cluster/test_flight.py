@@ -55,7 +55,7 @@ async def said(message: Message) -> Message:
 
 
 def flight_of(cluster: Nodes, stream: AsyncIterator[Any], folder: Path) -> Flight:
-    return Flight(cluster, stream, needs=Budget(2.0, 100), folder=folder)
+    return Flight(cluster, stream, "t#1.0", needs=Budget(2.0, 100), folder=folder)
 
 
 async def test_a_trial_that_no_node_is_left_for_does_not_wait_for_ever(

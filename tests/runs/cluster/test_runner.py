@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from support.tasks import make_task
+from termarena.core.errors import ClusterError, HeadLost
 from termarena.core.run_folder import AttemptFolder
+from termarena.runs.cluster import runner as runner_module
+from termarena.runs.cluster.connecting import Cluster, Node
+from termarena.runs.cluster.orders import Began
 from termarena.runs.cluster.runner import RayTrials
 from termarena.runs.opening import plan_of
 from termarena.runs.plan import RunOptions
 from termarena.runs.recording import read_result
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 
@@ -30,3 +39,114 @@ async def test_a_trial_without_a_cluster_is_unscored_and_whole(tmp_path: Path) -
     )
     assert read_result(folder) == result
     assert not (folder.path / "half of a file").exists()
+
+
+class RayError(Exception):
+    pass
+
+
+class Ray:
+    """What is asked of Ray before a node is heard of."""
+
+    class exceptions:  # noqa: N801 - Ray's name
+        RayError = RayError
+
+    def __init__(self) -> None:
+        self.cancelled: list[bool] = []
+
+    def put(self, parcel: object) -> object:
+        return parcel
+
+    def cancel(self, asked: object, *, force: bool) -> None:
+        del asked
+        self.cancelled.append(force)
+
+
+class Silent(Cluster):
+    """A cluster whose nodes take what they are given and say nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__(Ray(), "10.0.0.1:6379")
+        self.there: tuple[Node, ...] = (Node("a", "a", 1.0, 1000), Node("b", "b", 1.0, 1000))
+        self.is_abandoned = False
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self.there
+
+    def has_head(self) -> bool:
+        return False
+
+    def as_trial(self, work: Callable[..., object], needs: object) -> Any:  # noqa: ANN401 - as Ray's
+        del work, needs
+
+        class Asked:
+            def remote(self, *_: object) -> AsyncIterator[Any]:
+                return began_and_silent()
+
+        return Asked()
+
+    def on_node(self, work: Callable[..., object], node: Node) -> Any:  # noqa: ANN401 - as Ray's
+        del work, node
+
+        class Asked:
+            def remote(self, *_: object) -> asyncio.Future[None]:
+                return asyncio.get_running_loop().create_future()
+
+        return Asked()
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+
+    def close(self) -> None:
+        raise AssertionError("taking leave of a lost head would wait for it")
+
+
+async def began_and_silent() -> AsyncIterator[Any]:
+    async def began() -> Began:
+        return Began("a")
+
+    yield began()
+    await asyncio.Event().wait()
+
+
+async def test_a_lost_head_ends_every_trial_and_starts_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "HEAD_SILENT_S", 0.02)
+    monkeypatch.setattr(runner_module, "HEAD_LOOK_S", 0.001)
+    cluster = Silent()
+    monkeypatch.setattr(runner_module, "connect", lambda _: cluster)
+    runner = RayTrials(RunOptions(engine="ray"), run_id="run")
+    runner._connected = cluster  # noqa: SLF001 - as after a probe
+    task = make_task(tmp_path / "task")
+    for number in (1, 2):
+        folder = AttemptFolder(tmp_path / f"attempt-{number}")
+        folder.path.mkdir()
+        with pytest.raises(HeadLost, match=r"the head of the Ray cluster at 10\.0\.0\.1:6379 is lost"):
+            await runner.run(plan_of(task, number), task, folder=folder, retry=0)
+    await runner.aclose()
+    assert cluster.is_abandoned
+    assert cluster.ray.cancelled == [], "nobody is left to be told"
+
+
+async def test_a_node_that_does_not_answer_is_named_and_one_that_is_lost_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner_module, "TELL_S", 0.001)
+    monkeypatch.setattr(runner_module, "ANSWER_S", 0.01)
+    cluster = Silent()
+    cluster.close = lambda: None  # type: ignore[method-assign] # the head is there
+    monkeypatch.setattr(runner_module, "connect", lambda _: cluster)
+    told: list[str] = []
+    runner = RayTrials(RunOptions(engine="ray"), run_id="run", on_log=told.append)
+    with pytest.raises(ClusterError, match=r"the node [ab] has not answered for 0 s"):
+        await runner.probe()
+    assert any("waiting for the node" in line for line in told)
+    asked_first = iter([True])
+    lost = Silent()
+    lost.close = lambda: None  # type: ignore[method-assign] # as above
+    monkeypatch.setattr(runner_module, "connect", lambda _: lost)
+    monkeypatch.setattr(lost, "nodes", lambda: Silent().there if next(asked_first, False) else ())
+    with pytest.raises(ClusterError, match="has no node with processors"), suppress(asyncio.CancelledError):
+        await runner.probe()
+    assert sorted(told[-2:]) == ["the node a is lost, and left out", "the node b is lost, and left out"]

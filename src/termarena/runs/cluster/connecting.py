@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
 import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from termarena.core.errors import ClusterError, MissingExtra, UsageError
 from termarena.runs.machine import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from termarena.runs.plan import TrialPlan
 
@@ -24,6 +28,9 @@ MIB: Final = 1 << 20
 # Parcels on their way at once: a node does not fill the cluster's memory with a state of a gigabyte.
 PARCELS_AHEAD: Final = 4
 ANSWER_S: Final = 5.0
+# How long what was seen of the nodes is held to be true: trials that start one after the other ask once.
+SEEN_S: Final = 1.0
+ASKED_AT_ONCE: Final = 64
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 # A trial that asks for no processor still needs a node that has some: a head that is to carry out nothing has none.
 LEAST_CPUS: Final = 0.01
@@ -47,19 +54,32 @@ class Cluster:
         self.ray = ray
         self.address = address
         self._trials: dict[Callable[..., object], Any] = {}
+        self._seen: tuple[Node, ...] = ()
+        self._seen_until_s = 0.0
 
     def nodes(self) -> tuple[Node, ...]:
-        """Those that are alive and have processors, as far as the cluster knows at this moment."""
-        return tuple(
-            Node(
-                id=node["NodeID"],
-                name=node["NodeManagerHostname"],
-                cpus=node["Resources"]["CPU"],
-                memory_mb=int(node["Resources"].get("memory", 0)) // MIB,
-            )
-            for node in self.ray.nodes()
-            if node["Alive"] and node["Resources"].get("CPU")
-        )
+        """Those that have processors and take a connection; at most a second old.
+
+        The cluster itself may take a minute to notice that a node is gone, and whatever is asked of it waits so long.
+        """
+        if monotonic() >= self._seen_until_s:
+            self._seen = self._look()
+            self._seen_until_s = monotonic() + SEEN_S
+        return self._seen
+
+    def _look(self) -> tuple[Node, ...]:
+        listed = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        if not listed:
+            return ()
+        doors = [(node["NodeManagerAddress"], node["NodeManagerPort"]) for node in listed]
+        with ThreadPoolExecutor(min(len(doors), ASKED_AT_ONCE)) as asking:
+            is_there = list(asking.map(_takes_connections, doors))
+        return tuple(_node(node) for node, answers in zip(listed, is_there, strict=True) if answers)
+
+    def has_head(self) -> bool:
+        """Whether the cluster's head takes a connection."""
+        host, _, port = self.ray.get_runtime_context().gcs_address.rpartition(":")
+        return _takes_connections((host, int(port)))
 
     def some_nodes(self) -> tuple[Node, ...]:
         """As `nodes`; raises `ClusterError` where there is none."""
@@ -69,6 +89,10 @@ class Cluster:
             f"the Ray cluster at {self.address} has no node with processors",
             hint="start one: ray start --address=HOST:PORT",
         )
+
+    def has(self, node: Node) -> bool:
+        """Whether it still is among the nodes."""
+        return any(one.id == node.id for one in self.nodes())
 
     def as_trial(self, work: Callable[..., object], needs: Budget) -> Any:  # noqa: ANN401 - Ray's
         """A generator that runs on whichever node has what it needs; it is never run twice."""
@@ -91,6 +115,13 @@ class Cluster:
         here = strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
         return self.ray.remote(max_retries=0, num_cpus=0, scheduling_strategy=here)(work)
 
+    def as_keeper(self, kind: type) -> Any:  # noqa: ANN401 - Ray's
+        """A class whose object lives in a process of its own, beside this one where that can be, and answers all."""
+        strategies = import_module("ray.util.scheduling_strategies")
+        beside = self.ray.get_runtime_context().get_node_id()
+        here = strategies.NodeAffinitySchedulingStrategy(beside, soft=True)
+        return self.ray.remote(num_cpus=0, max_restarts=0)(kind).options(scheduling_strategy=here)
+
     def words_of(self, error: Exception) -> str:
         """The first sentence of what an error of Ray's says; of one that was raised on a node, what it was there."""
         is_from_node = isinstance(error, self.ray.exceptions.RayTaskError)
@@ -100,6 +131,15 @@ class Cluster:
     def close(self) -> None:
         """Let go of it: what still runs for this process is ended."""
         self.ray.shutdown()
+
+    def abandon(self) -> None:
+        """Let go of a cluster whose head is lost: taking leave would wait for it, now and when the process ends.
+
+        From then on this process ends without a clean-up of Ray's, and with the status of a fault: its threads go on,
+        and would end an interpreter that comes to its end by a fault of memory.
+        """
+        atexit.unregister(self.ray.shutdown)
+        atexit.register(_leave_at_once)
 
 
 def connect(address: str) -> Cluster:
@@ -154,7 +194,30 @@ def _refuse_silent(address: str, *, own_ip: str) -> None:
     """Nobody answers where Ray is going to ask: it would wait for minutes, and then end the process."""
     host, _, port = address.rpartition(":")
     asked = own_ip if host in LOOPBACK else host  # as Ray does
-    with contextlib.suppress(OSError, ValueError), socket.create_connection((asked, int(port)), timeout=ANSWER_S):
+    if _takes_connections((asked, int(port))):
         return
     taken = f" (for {host}, Ray asks {asked})" if asked != host else ""
     raise ClusterError(f"there is no Ray cluster at {address}{taken}: nothing answers", hint=START_HINT)
+
+
+def _leave_at_once() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(1)
+
+
+def _takes_connections(door: tuple[str, int]) -> bool:
+    with contextlib.suppress(OSError, OverflowError), socket.create_connection(door, timeout=ANSWER_S):
+        return True
+    return False
+
+
+def _node(listed: Mapping[str, Any]) -> Node:
+    """Of what Ray says about one."""
+    return Node(
+        id=listed["NodeID"],
+        name=listed["NodeManagerHostname"],
+        cpus=listed["Resources"]["CPU"],
+        memory_mb=int(listed["Resources"].get("memory", 0)) // MIB,
+    )

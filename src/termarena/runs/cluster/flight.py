@@ -13,6 +13,7 @@ from termarena.runs.cluster.parcels import unpack
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from termarena.core.errors import HeadLost
     from termarena.runs.cluster.connecting import Cluster
     from termarena.runs.cluster.orders import Message
     from termarena.runs.machine import Budget
@@ -28,25 +29,37 @@ LOOK_S: Final = 5.0
 class Flight:
     """A trial that was handed to the cluster."""
 
-    def __init__(self, cluster: Cluster, stream: Any, *, needs: Budget, folder: Path) -> None:  # noqa: ANN401 - Ray's
+    def __init__(self, cluster: Cluster, stream: Any, trial: str, *, needs: Budget, folder: Path) -> None:  # noqa: ANN401 - Ray's
         """`stream` gives references to messages; `needs` are what the trial asked of a node."""
+        self.trial = trial
         self._cluster = cluster
         self._stream = stream
         self._needs = needs
         self._folder = folder
+        self._receiving: asyncio.Task[Ended | Failed] | None = None
+        self._lost: HeadLost | None = None
 
     async def land(self) -> Ended | Failed:
         """How it ended; its files, `result.json` aside, are in the folder.
 
         Cancelling this stops the trial on its node, and is over when that is. Raises `NodeLost` where the node does not
-        say how it ended, `ClusterError` where no node could take it, OSError where the folder takes no more.
+        say how it ended, `ClusterError` where no node could take it, `HeadLost` after `lose`, OSError where the folder
+        takes no more.
         """
-        receiving = asyncio.create_task(self._receive())
+        receiving = self._receiving = asyncio.create_task(self._receive())
         try:
             return await asyncio.shield(receiving)
         except asyncio.CancelledError:
+            if self._lost is not None:  # nobody is left to be told to stop
+                raise self._lost from None
             await self._stop(receiving)
             raise
+
+    def lose(self, error: HeadLost) -> None:
+        """Nothing more is to be heard: what waits for it to land is told so."""
+        self._lost = error
+        if self._receiving is not None:
+            self._receiving.cancel()
 
     async def _receive(self) -> Ended | Failed:
         try:

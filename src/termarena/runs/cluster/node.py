@@ -12,14 +12,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from termarena import __version__
+from termarena.agents.foreign import load_class
+from termarena.agents.registry import kind_of
 from termarena.core.errors import ClusterError, DigestMismatch, TermArenaError
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.settings import resolve_settings
+from termarena.models import Brought
+from termarena.runs.cluster.luggage import check_out
 from termarena.runs.cluster.orders import Began, Ended, Failed, Files, NodeFacts
 from termarena.runs.cluster.parcels import pack, unpack
+from termarena.runs.cluster.purse import NodeBudget
 from termarena.runs.faults import blame
 from termarena.runs.trials import Trials
 from termarena.sandbox.staged import stage_below, staged, sweep_staged
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
     from pathlib import Path
 
+    from termarena.runs.cluster.luggage import Luggage
     from termarena.runs.cluster.orders import Message, Order
     from termarena.runs.cluster.parcels import Parcel
     from termarena.runs.outcome import Phase
@@ -43,11 +49,16 @@ T = TypeVar("T")
 LOOK_UP_S: Final = 0.1
 
 
-def look_around(options: RunOptions) -> NodeFacts:
-    """What this node is, and whether the run's driver and model can be used from it."""
+def look_around(options: RunOptions, luggage: Luggage) -> NodeFacts:
+    """What this node is, and whether the run's driver, agent and model can be used from it."""
     home = resolve_settings().settings.paths.home
+    stage_below(home)
     try:
-        asyncio.run(Trials(options, home=home, run_id="").probe())
+        with staged("given") as place:
+            brought = Brought(places=check_out(luggage, place, import_module("ray").get))
+            if kind_of(options.agent).kind == "own":
+                load_class(options.agent)
+            asyncio.run(Trials(options, home=home, run_id="", brought=brought).probe())
     except TermArenaError as error:
         return NodeFacts(platform.node(), __version__, error.message, error.hint)
     return NodeFacts(platform.node(), __version__, None, None)
@@ -104,13 +115,18 @@ class _Loop:
         return task
 
 
+class _Runner(NamedTuple):
+    trials: Trials
+    budget: NodeBudget | None
+
+
 @dataclass(slots=True)
 class _Held:
     """What this process keeps from trial to trial."""
 
     home: Path
     loop: _Loop = field(default_factory=_Loop)
-    runners: dict[str, Trials] = field(default_factory=dict)
+    runners: dict[str, _Runner] = field(default_factory=dict)
     """By the run's id; a process of Ray's serves one run."""
     tasks: dict[str, Task] = field(default_factory=dict)
     """By the digest that was ordered and the folder's name."""
@@ -134,11 +150,20 @@ class _Held:
     def run(self, order: Order, task: Task, folder: AttemptFolder) -> TrialResult:
         """The trial, written into the folder."""
         if order.run_id not in self.runners:
-            self.runners[order.run_id] = Trials(order.options, home=self.home, run_id=order.run_id)
-        runner = self.runners[order.run_id]
+            self.runners[order.run_id] = self._runner(order)
+        runner, budget = self.runners[order.run_id]
+        if budget is not None:
+            budget.trial = order.trial
         result = self.loop.run(runner.run(order.plan, task, folder=folder, retry=order.retry))
         here = result.sandbox.model_copy(update={"node": platform.node()})
         return result.model_copy(update={"sandbox": here})
+
+    def _runner(self, order: Order) -> _Runner:
+        ray = import_module("ray")
+        places = check_out(order.luggage, self._stack.enter_context(staged("given")), ray.get)
+        budget = NodeBudget("run", purse=order.purse, ray=ray) if order.purse is not None else None
+        brought = Brought(places=places, budget=budget)
+        return _Runner(Trials(order.options, home=self.home, run_id=order.run_id, brought=brought), budget)
 
 
 def _held(version: str) -> _Held:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from termarena.runs.cluster.luggage import NOTHING, Luggage
 
 if TYPE_CHECKING:
     from termarena.runs.cluster.parcels import Parcel
@@ -26,6 +28,15 @@ class Order:
     retry: int
     task_folder: str
     """The name of the task's folder, which may be the task's."""
+    luggage: Luggage = NOTHING
+    """The files that the options name."""
+    purse: Any = None
+    """Ray's handle of the run's budget; None where it has none."""
+
+    @property
+    def trial(self) -> str:
+        """This try of this trial, in one word."""
+        return f"{self.plan.key.task_id}#{self.plan.key.attempt}.{self.retry}"
 
 
 class Began(NamedTuple):

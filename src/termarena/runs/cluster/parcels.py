@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from termarena.core.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
-__all__ = ["PARCEL_BYTES", "Parcel", "Piece", "pack", "unpack"]
+__all__ = ["PARCEL_BYTES", "Parcel", "Piece", "pack", "pack_named", "unpack"]
 
 # Large enough that a trial is one parcel as a rule, small enough for any node's memory.
 PARCEL_BYTES: Final = 4 << 20
@@ -34,9 +34,33 @@ Parcel = tuple[Piece, ...]
 
 def pack(folder: Path, *, without: Container[str] = ()) -> Iterator[Parcel]:
     """All that a folder holds, but for names at its top; sockets and the like are left out. Raises OSError."""
+    return _in_parcels(_pieces(folder, without))
+
+
+def pack_named(places: Mapping[str, Path], of_folders: Container[str]) -> Iterator[Parcel]:
+    """Files and folders from anywhere, each under another name; of folders only the files of these names.
+
+    What a link leads to is taken in its place. Raises OSError.
+    """
+    return _in_parcels(piece for name, path in places.items() for piece in _named(Path(name), path, of_folders))
+
+
+def _named(name: Path, path: Path, of_folders: Container[str]) -> Iterator[Piece]:
+    if not path.is_dir():
+        yield from _parts(name, path.resolve(strict=True))
+        return
+    yield Piece(name.as_posix(), "folder", b"")
+    for place, _, files in os.walk(path):
+        for file in sorted(files):
+            if file in of_folders:
+                found = Path(place, file)
+                yield from _parts(name / found.relative_to(path), found.resolve(strict=True))
+
+
+def _in_parcels(pieces: Iterable[Piece]) -> Iterator[Parcel]:
     held: list[Piece] = []
     size = 0
-    for piece in _pieces(folder, without):
+    for piece in pieces:
         if held and size + len(piece.data) > PARCEL_BYTES:
             yield tuple(held)
             held, size = [], 0
