@@ -163,7 +163,7 @@ def test_steps_of_a_log_have_the_times_of_the_answers_that_they_are_made_of() ->
         Step(message="Done."),
     )
     dated = seen.dated(told)
-    assert [step.timestamp for step in dated] == [None, first, second, second, third]
+    assert [step.timestamp for step in dated] == [first, first, second, second, third]
     assert dated[1].extra == {"kept": True, "duration_s": 0.25}
     assert [step.message for step in dated] == [step.message for step in told]
 
@@ -375,9 +375,9 @@ async def test_an_agent_lives_in_a_container_too(house: House) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.needs("docker")
+@pytest.mark.needs("docker", "npm")
 async def test_an_image_without_what_an_installer_needs_gets_the_agent_from_this_machine(house: House) -> None:
-    portable = IN_PERL.replace('requires = ["perl"]', 'requires = ["python3"]\nportable = "alone"')
+    portable = IN_PERL.replace('requires = ["perl"]', 'requires = ["npm"]\nportable = "alone"')
     made = Made(files={"environment/Dockerfile": IMAGE}, agent_s=60)
     with ModelServer(said("the number is 1")) as server:
         for agent, outcome in ((portable, "solved"), (portable.replace("alone", "no"), "unscored")):
@@ -385,7 +385,7 @@ async def test_an_image_without_what_an_installer_needs_gets_the_agent_from_this
             result = await house.run(f"openai:toy@{server.url}", agent=house.describe(text), made=made, driver="docker")
             assert result.outcome == outcome, result.model_dump_json(indent=1)
         assert result.fault_detail is not None
-        assert "the sandbox has no python3" in result.fault_detail.message
+        assert "the sandbox has no npm" in result.fault_detail.message
 
 
 COMPOSE = """\

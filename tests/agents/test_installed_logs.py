@@ -120,6 +120,17 @@ def test_a_trajectory_of_mini_swe_agent_tells_the_same() -> None:
     assert told.last_words == "Submitted"
 
 
+def test_answers_that_mini_swe_agent_could_not_use_are_its_models_all_the_same() -> None:
+    """A log of its work with a model that is too small to call a tool."""
+    told = read_log("mini-swe-agent", _text("mini-swe-agent-2.4.6-refused.json"))
+    *said, ended = told.steps
+    assert [step.metrics.prompt_tokens for step in said if step.metrics] == [888, 1034, 1092]
+    assert str(said[0].message).startswith("I'm ready to assist.")
+    assert "No tool calls found" in (said[0].extra or {})["refused"]
+    assert all(not step.tool_calls for step in told.steps)
+    assert (ended.message, told.last_words, told.unknown_lines) == ("RepeatedFormatError", "RepeatedFormatError", 0)
+
+
 def test_a_trajectory_of_mini_swe_agent_without_calls_is_read_too() -> None:
     messages = [
         {"role": "system", "content": "s"},

@@ -12,7 +12,7 @@ import pytest
 from agents.test_installed_real import TITLES, USED
 from support.tasks import Made, make_task
 from termarena.agents.installed.description import catalog
-from termarena.agents.installed.tool_servers import tell_servers
+from termarena.agents.installed.tool_servers import START_S, tell_servers
 from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import read_trajectory
 from termarena.runs.opening import plan_of
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 LOCAL = McpServer(name="numbers", transport="stdio", command="/opt/x y", args=('"quoted" $HOME', "é\x7f"))
 NEAR = McpServer(name="near.by", transport="streamable-http", url="http://127.0.0.1:8000/mcp")
 OLD = McpServer(name="old", transport="sse", url="http://127.0.0.1:8000/sse")
+REQUIRED = {"startup_timeout_sec": START_S, "required": True}
+ON = {"enabled": True, "timeout": START_S * 1000}
 FORMS: dict[McpForm, dict[str, Any]] = {
     "claude-code": {
         "mcpServers": {
@@ -38,7 +40,10 @@ FORMS: dict[McpForm, dict[str, Any]] = {
         }
     },
     "codex": {
-        "mcp_servers": {"numbers": {"command": LOCAL.command, "args": [*LOCAL.args]}, "near.by": {"url": NEAR.url}}
+        "mcp_servers": {
+            "numbers": {"command": LOCAL.command, "args": [*LOCAL.args], **REQUIRED},
+            "near.by": {"url": NEAR.url, **REQUIRED},
+        }
     },
     "gemini-cli": {
         "numbers": {"command": LOCAL.command, "args": [*LOCAL.args], "trust": True},
@@ -46,9 +51,9 @@ FORMS: dict[McpForm, dict[str, Any]] = {
         "old": {"url": OLD.url, "trust": True},
     },
     "opencode": {
-        "numbers": {"type": "local", "command": [LOCAL.command, *LOCAL.args], "enabled": True},
-        "near.by": {"type": "remote", "url": NEAR.url, "enabled": True},
-        "old": {"type": "remote", "url": OLD.url, "enabled": True},
+        "numbers": {"type": "local", "command": [LOCAL.command, *LOCAL.args], **ON},
+        "near.by": {"type": "remote", "url": NEAR.url, **ON},
+        "old": {"type": "remote", "url": OLD.url, **ON},
     },
 }
 

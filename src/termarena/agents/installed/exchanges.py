@@ -67,10 +67,12 @@ class ExchangeSteps:
     def dated(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """Steps of a log, which seldom has a clock, with the times of the answers that they are made of.
 
-        Both are in order; a step that is made of no answer has the time of the one before it.
+        Both are in order; a step that is made of no answer has the time of the one before it, or of the first.
         """
+        if not self._said:
+            return steps
         found: list[Step] = []
-        place, latest = 0, None
+        place, latest = 0, self._said[0]
         for step in steps:
             match = next((n for n in range(place, len(self._said)) if self._said[n].is_told_in(step)), None)
             if match is not None:
@@ -78,7 +80,7 @@ class ExchangeSteps:
                 moment = latest.moment
                 found.append(step.model_copy(update={**moment, "extra": {**(step.extra or {}), **moment["extra"]}}))
             else:
-                found.append(step if latest is None else step.model_copy(update={"timestamp": latest.at}))
+                found.append(step.model_copy(update={"timestamp": latest.at}))
         return tuple(found)
 
     def _step(self, answer: _Said) -> Step:

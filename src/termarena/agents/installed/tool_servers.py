@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ToldServers", "tell_servers"]
 
+START_S: Final = 60
+"""For a server to begin. Programs wait for five to thirty seconds by themselves, which a busy machine may take."""
+
 
 class ToldServers(NamedTuple):
     """What is written for the agent, and which servers it cannot use."""
@@ -41,9 +44,11 @@ def _claude(server: McpServer) -> dict[str, Any]:
 
 
 def _codex(server: McpServer) -> dict[str, Any] | None:
+    # One that is not required is not waited for: the model would not find its tools in the first turn.
+    patience = {"startup_timeout_sec": START_S, "required": True}
     if server.transport == "stdio":
-        return {"command": server.command, "args": list(server.args)}
-    return {"url": server.url} if server.transport == "streamable-http" else None
+        return {"command": server.command, "args": list(server.args), **patience}
+    return {"url": server.url, **patience} if server.transport == "streamable-http" else None
 
 
 def _gemini(server: McpServer) -> dict[str, Any]:
@@ -53,9 +58,10 @@ def _gemini(server: McpServer) -> dict[str, Any]:
 
 
 def _opencode(server: McpServer) -> dict[str, Any]:
+    about = {"enabled": True, "timeout": START_S * 1000}
     if server.transport == "stdio":
-        return {"type": "local", "command": [server.command, *server.args], "enabled": True}
-    return {"type": "remote", "url": server.url, "enabled": True}
+        return {"type": "local", "command": [server.command, *server.args], **about}
+    return {"type": "remote", "url": server.url, **about}
 
 
 def _goose(server: McpServer) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from termarena.agents.contract import Usage
 from termarena.agents.installed.logs.contract import ToldLog
-from termarena.agents.installed.logs.drafting import Drafts, count, table
+from termarena.agents.installed.logs.drafting import Draft, Drafts, count, table
 from termarena.core.trajectory import StepMetrics
 
 if TYPE_CHECKING:
@@ -38,15 +38,10 @@ def parse(text: str) -> ToldLog:
 def _take(drafts: Drafts, message: Mapping[str, Any]) -> None:
     role = message.get("role")
     if role == "assistant":
-        draft = drafts.begin(_text(message.get("content")))
-        usage = table(message, "extra", "response", "usage")
-        if usage:
-            draft.metrics = StepMetrics(
-                prompt_tokens=count(usage.get("prompt_tokens")), completion_tokens=count(usage.get("completion_tokens"))
-            )
-        for call in message.get("tool_calls") or ():
-            function = table(call, "function")
-            drafts.call(draft, str(call.get("id")), str(function.get("name", "")), function.get("arguments"))
+        _said(drafts, message, message)
+    elif role == "user" and (refused := _refused(message)) is not None:
+        # An answer that it could not use stands only in what it tells its model about that.
+        _said(drafts, refused, message).extra["refused"] = _text(message.get("content"))
     elif role == "tool":
         status = table(message, "extra").get("returncode")
         drafts.result(str(message.get("tool_call_id")), _text(message.get("content")), exit_status=status)
@@ -60,6 +55,27 @@ def _take(drafts: Drafts, message: Mapping[str, Any]) -> None:
         drafts.result(identity, _text(message.get("content")))
     elif role not in ("system", "user"):
         drafts.keep(json.dumps(message))
+
+
+def _said(drafts: Drafts, said: Mapping[str, Any], message: Mapping[str, Any]) -> Draft:
+    draft = drafts.begin(_text(said.get("content")))
+    usage = table(message, "extra", "response", "usage")
+    if usage:
+        draft.metrics = StepMetrics(
+            prompt_tokens=count(usage.get("prompt_tokens")), completion_tokens=count(usage.get("completion_tokens"))
+        )
+    for call in said.get("tool_calls") or ():
+        function = table(call, "function")
+        identity = call.get("id") if isinstance(call, dict) else None
+        drafts.call(draft, str(identity), str(function.get("name", "")), function.get("arguments"))
+    return draft
+
+
+def _refused(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The model's own message within one of the agent's about it."""
+    choices = table(message, "extra", "response").get("choices")
+    found = table(choices[0], "message") if isinstance(choices, list) and choices else {}
+    return found or None
 
 
 def _usage(document: Mapping[str, Any]) -> Usage:
