@@ -103,8 +103,8 @@ async def test_a_mutant_that_loops_is_given_up_long_before_the_tasks_own_limit(
     prover: Prover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(further, "LEAST_PATIENCE_S", 0.5)
-    looping = "left=2\nwhile [ $left != 0 ]; do\n  left=$((left - 1))\ndone\necho 1 >/app/one.txt\n"
-    proof = await prover.prove(prover.task(Made(solution=looping, agent_s=3600.0)))
+    waiting = "echo 1 >/app/one.txt\nuntil grep -q 1 /app/one.txt; do :; done\n"
+    proof = await prover.prove(prover.task(Made(solution=waiting, agent_s=3600.0)), mutants=2)
     assert proof.discriminating is not None
     assert proof.discriminating.score == 1.0
     assert proof.discriminating.timed_out >= 1
