@@ -46,6 +46,13 @@ def test_lines_of_a_page_are_no_prompts() -> None:
     assert read_bytes(page.encode(), source="recording.txt").commands == ()
 
 
+def test_a_long_text_keeps_its_beginning() -> None:
+    text = "$ make\n" + "\tbuilding\n" * 40_000 + "$ ls\nout\n"
+    found = read_bytes(text.encode(), source="recording.txt")
+    assert [command.text for command in found.commands] == ["make", "ls"]
+    assert found.commands[0].output.count("\tbuilding") == 40_000
+
+
 def _cast(*pieces: tuple[float, str]) -> bytes:
     lines = [json.dumps({"version": 2, "width": 80, "height": 24})]
     at_s = 0.0

@@ -300,6 +300,7 @@ def _explain(found: dict[str, Any]) -> None:
 def _around(environment: dict[str, Any]) -> list[str]:
     """What the session was done again with, as far as that is no matter of course."""
     lines = [f"in the repository {one['url']} at {one['commit'][:12]}" for one in environment.get("repositories", ())]
+    lines += [f"not in the repository it lies in: {why}" for why in [environment.get("unlinked")] if why]
     lines += [f"as of the day: {name} {version}" for name, version in environment.get("dated", {}).items()]
     lines += [f"not of the day, but the newest: {name}" for name in environment.get("undated", ())]
     return lines + [f"left out, because Debian does not have it: {name}" for name in environment.get("left_out", ())]

@@ -64,6 +64,8 @@ class Draft:
     """Where Debian's packages of that day are."""
     linked: Clone | None = None
     """The repository that the recording lies in, if the session may have worked in it."""
+    unlinked: str | None = None
+    """Why it is not done again in there."""
     facts: Facts | None = None
     cols: int = 80
     rows: int = 24

@@ -209,10 +209,10 @@ def _linked(draft: Draft, clone: Clone, rules: RepositoryRules, cache: Path) -> 
     files in there is not needed then. A repository that cannot be had is no reason to refuse: the replay is."""
     try:
         found = fetch_repository(clone, draft.recorded_at, rules, cache)
-    except RecordingRefused:
-        return draft
+    except RecordingRefused as error:
+        return replace(draft, unlinked=error.reason)
     if not works_in(draft.steps, found.names, draft.workdir):
-        return draft
+        return replace(draft, unlinked=f"the session does not work in {clone.url}")
     base = draft.workdir.rstrip("/") + "/"
     inputs = [given for given in draft.inputs if given.path.removeprefix(base) not in found.names]
     return replace(draft, repositories=(found,), inputs=tuple(inputs))
@@ -336,6 +336,7 @@ def _surroundings(draft: Draft) -> dict[str, Any]:
     undated = draft.installed.undated
     told = {"recorded_at": draft.recorded_at, "repositories": fetched, "undated": list(undated)}
     debian = draft.archive or f"as {draft.base_image} has it"
+    told |= {"unlinked": draft.unlinked} if draft.unlinked else {}
     return told | {"debian": debian, "dated": dict(draft.dated), "left_out": list(strangers_in(draft.steps))}
 
 

@@ -109,7 +109,7 @@ def steps_of(commands: Sequence[Command], places: Places) -> tuple[Step, ...]:
 
 def _told(command: Command) -> Command:
     """A commit whose message was written in an editor, with that message."""
-    told = with_message(command.text, command.output) if command.interactive else None
+    told = with_message(command.text, command.output)
     return command if told is None else command.model_copy(update={"text": told, "interactive": False})
 
 

@@ -86,17 +86,20 @@ def _with_continuations(draft: Draft, lines: list[str]) -> list[str]:
 
 def _candidates(lines: Sequence[str]) -> list[_Line]:
     """The lines that may begin with a prompt. Where it ends in more than one way, what follows tells."""
-    found = _split_by(_PROMPT, lines)
-    for other in (_THEME, _GLYPHED, _LATER):
-        others = _split_by(other, lines)
+    numbered = list(enumerate(lines))
+    found = _split_by(_PROMPT, numbered)
+    glyphed = [(number, text) for number, text in numbered if _GLYPH.search(text)]
+    signed = [(number, line.text) for number, line in found.items()]
+    for pattern, some in ((_THEME, numbered), (_GLYPHED, glyphed), (_LATER, signed)):
+        others = _split_by(pattern, some)
         before = {number: found[number] for number in others if number in found}
         if _share(others.values()) > _share(before.values()):
             found |= others
     return [found[number] for number in sorted(found)]
 
 
-def _split_by(pattern: re.Pattern[str], lines: Sequence[str]) -> dict[int, _Line]:
-    matched = ((number, text, pattern.match(text)) for number, text in enumerate(lines))
+def _split_by(pattern: re.Pattern[str], lines: Iterable[tuple[int, str]]) -> dict[int, _Line]:
+    matched = ((number, text, pattern.match(text)) for number, text in lines)
     return {number: _Line(number, text, found[0].rstrip()) for number, text, found in matched if found}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.forge.casts import load_file, parse_loaded, parse_recording
@@ -30,6 +31,7 @@ __all__ = ["read", "read_bytes", "read_loaded"]
 
 QUIET_S: Final = 0.12
 """Prompts arrive in one burst; people type later than this."""
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 LEAST_SHOWN: Final = 3
 """Lines that a script seems to type; fewer may stand in any file that is shown."""
 
@@ -96,12 +98,17 @@ def _transcript(recording: Recording, *, source: str, digest: str) -> Transcript
 
 def _look(tape: Tape, recording: Recording) -> _Found:
     """Play the tape before the watcher whose evidence it has; the text alone is the last resort."""
+    if recording.version == "txt" and not _CONTROL.search(tape.content.replace(b"\r\n", b"\n")):
+        # Nothing in it moves a cursor: no screen, which forgets its first lines, is needed.
+        lines = tape.content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+        shown = "\n".join(line.rstrip() for line in lines).rstrip("\n")
+        return _Found(mine(shown, Tier.TEXT), shown)
     with Page(recording.cols, recording.rows) as page:
         has_marks = tape.has_marks("B", "C")
         if has_marks or tape.has_edits:
-            lines = LineWatcher(page, marks=has_marks)
-            text = play(tape, page, lines, tape.quiets(QUIET_S))
-            return _Found(_with_demonstrations(lines.drafts, tape), text)
+            watcher = LineWatcher(page, marks=has_marks)
+            text = play(tape, page, watcher, tape.quiets(QUIET_S))
+            return _Found(_with_demonstrations(watcher.drafts, tape), text)
         keys = KeystrokeWatcher(page, tape)
         text = play(tape, page, keys, tape.borders())
     entered = without_completions(keys.drafts)

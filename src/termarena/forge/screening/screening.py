@@ -15,7 +15,7 @@ from termarena.forge.screening.quality import quality_of
 from termarena.forge.screening.redaction import Redactor
 from termarena.forge.screening.rules import ScreenRules
 from termarena.shell.calls import ShellReader
-from termarena.shell.effects import changes_state, is_pager
+from termarena.shell.effects import EDITORS, changes_state, is_pager
 from termarena.shell.words import words
 
 if TYPE_CHECKING:
@@ -184,8 +184,16 @@ def _surface(case: _Case) -> Iterator[Finding]:
     if case.transcript.alternate_screen and not full:
         is_all = not case.transcript.commands and not case.transcript.text.strip()
         inside = "all of it is on the alternate screen, as within tmux or screen: lines typed there are not read"
-        reason = inside if is_all else "something took the whole screen, and no command is known for it"
-        yield _finding(Gate.SURFACE, "multiplexer" if is_all else "full-screen", effect, reason)
+        likely = [
+            (call.program, (f"command {number + 1}", command.text))
+            for number, command, script in case.commands()
+            for call in script.calls
+            if call.program in EDITORS
+        ]
+        unknown = "something took the whole screen, and no command is known for it"
+        reason = inside if is_all else f"{likely[0][0]} took the whole screen" if likely else unknown
+        shown_likely = [shown for _, shown in likely]
+        yield _finding(Gate.SURFACE, "multiplexer" if is_all else "full-screen", effect, reason, *shown_likely)
     foreign = [command for command in case.transcript.commands if not command.shell]
     if len(foreign) > case.rules.most_foreign_share * len(case.transcript.commands):
         reason = f"{len(foreign)} of {len(case.transcript.commands)} lines were typed into something else than a shell"

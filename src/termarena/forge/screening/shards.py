@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from array import array
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from termarena.core.errors import MissingExtra, RecordingError
 from termarena.forge.casts import load_file
@@ -51,16 +54,42 @@ def screen_file(path: Path, rules: ScreenRules | None = None) -> Screening:
 def screen_files(paths: Iterable[Path], plan: ScreenPlan) -> Iterator[Screening]:
     """Screen files, on several cores or nodes: the refused ones in order as they are found, then the kept, best first.
 
-    Of recordings that are alike the best is kept. Raises `MissingExtra`, `ClusterError`.
+    Of recordings that are alike the best is kept. What waits for that lies in a file: memory holds half a kilobyte of
+    each. Raises `MissingExtra`, `ClusterError`, and `OSError` where there is no room for the file.
     """
-    kept = []
     judge = partial(_judge, rules=plan.rules, keeps_transcript=plan.keeps_transcripts)
-    for judged in map_files(judge, paths, plan.where):
-        if judged.screening.kept:
-            kept.append(judged)
-        else:
-            yield judged.screening
-    yield from _apart(kept, plan)
+    with tempfile.TemporaryFile() as file:
+        kept: list[_Waiting] = []
+        for judged in map_files(judge, paths, plan.where):
+            if judged.screening.kept:
+                kept.append(_put_by(judged, plan, file))
+            else:
+                yield judged.screening
+        yield from _apart(kept, plan, file)
+
+
+class _Waiting(NamedTuple):
+    """What stays in memory of a recording until all have been seen."""
+
+    worth: tuple[int, str]
+    digest: str
+    sketch: bytes
+    known_share: float
+    at: int
+    size: int
+
+
+def _put_by(judged: _Judged, plan: ScreenPlan, file: IO[bytes]) -> _Waiting:
+    screening = judged.screening
+    share = plan.known.share(judged.typed) if plan.known is not None else 0.0
+    at = file.seek(0, os.SEEK_END)
+    size = file.write(screening.model_dump_json().encode("utf-8", "replace"))
+    return _Waiting(_worth(screening), screening.digest, array("Q", judged.sketch).tobytes(), share, at, size)
+
+
+def _taken(waiting: _Waiting, file: IO[bytes]) -> Screening:
+    file.seek(waiting.at)
+    return Screening.model_validate_json(file.read(waiting.size))
 
 
 def _judge(loaded: Loaded, *, rules: ScreenRules, keeps_transcript: bool) -> _Judged:
@@ -82,21 +111,20 @@ def _judge(loaded: Loaded, *, rules: ScreenRules, keeps_transcript: bool) -> _Ju
     return _Judged(screening, sketch, typed if screening.kept else ())
 
 
-def _apart(kept: Sequence[_Judged], plan: ScreenPlan) -> Iterator[Screening]:
+def _apart(kept: Sequence[_Waiting], plan: ScreenPlan, file: IO[bytes]) -> Iterator[Screening]:
     """The kept ones, best first; those like a better one, or like a known task, are refused."""
     likeness = Likeness(plan.rules.near_duplicate)
-    again = {judged.screening.digest for judged in kept}
+    again = {waiting.digest for waiting in kept}
     for one in plan.earlier:
         if one.digest not in again:  # else it is looked at anew
             likeness.add(one.source, one.sketch)
-    for judged in sorted(kept, key=_worth):
-        found = judged.screening
-        share = plan.known.share(judged.typed) if plan.known is not None else 0.0
-        if share >= plan.rules.contamination_share:
-            reason = f"{share:.0%} of what was typed stands in a known task"
+    for waiting in sorted(kept):
+        found = _taken(waiting, file)
+        if waiting.known_share >= plan.rules.contamination_share:
+            reason = f"{waiting.known_share:.0%} of what was typed stands in a known task"
             yield _with(found, Finding(gate=Gate.CONTAMINATION, rule="known-task", effect="drop", reason=reason))
             continue
-        like = likeness.seen_before(found.source, found.digest, judged.sketch)
+        like = likeness.seen_before(found.source, found.digest, tuple(array("Q", waiting.sketch)))
         if like is not None:
             evidence = (Evidence(where="recording", excerpt=like[0]),)
             reason = f"{like[1]:.0%} of its commands are those of a recording that is kept"
@@ -107,9 +135,8 @@ def _apart(kept: Sequence[_Judged], plan: ScreenPlan) -> Iterator[Screening]:
             yield found
 
 
-def _worth(judged: _Judged) -> tuple[int, str]:
-    quality = judged.screening.quality
-    return -(quality.total if quality is not None else 0), judged.screening.source
+def _worth(screening: Screening) -> tuple[int, str]:
+    return -(screening.quality.total if screening.quality is not None else 0), screening.source
 
 
 def _with(screening: Screening, finding: Finding) -> Screening:
