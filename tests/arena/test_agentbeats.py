@@ -183,3 +183,30 @@ async def test_the_agent_that_is_measured_reports_no_result_and_sees_no_other_ba
             server.client.headers["Authorization"] = f"Bearer {key}"
             found = await asyncio.to_thread(ended, server, battle)
     assert (found["state"], found["message"]) == ("finished", "it is solved")
+
+
+async def test_a_battle_that_is_cancelled_takes_no_more_reports(runs: Path, home: Path) -> None:
+    began: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def say(turn: int, text: str) -> str:
+        told = json.loads(text)
+        if told["type"] == "battle_start" and not began.done():
+            began.set_result(told["green_battle_context"]["backend_url"])
+        return f"answer {turn}"
+
+    with battling_server(runs, home) as server:
+        known = Backend(_address(server))
+        async with _party(White(say)) as green, _party(White(say)) as white:
+            green_id = await known.register({"alias": "green", "agent_url": green, "is_green": True})
+            white_id = await known.register({"alias": "white", "agent_url": white})
+            battle = await known.start(
+                {"green_agent_id": green_id, "opponents": [{"name": "w", "agent_id": white_id}], "config": {}}
+            )
+            backend = Backend(await asyncio.wait_for(began, PATIENCE_S))
+            await backend.tell(battle, "it goes on")
+            answer = await asyncio.to_thread(server.client.post, f"/api/battles/{battle}/cancel")
+            assert answer.status_code == 200
+            found = await asyncio.to_thread(ended, server, battle)
+            assert (found["state"], found["message"]) == ("cancelled", "cancelled by lab")
+            with pytest.raises(BattleOver):
+                await backend.tell(battle, "too late")

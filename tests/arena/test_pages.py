@@ -31,9 +31,9 @@ TRIAL = "/runs/first/one/1"
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     runs = tmp_path_factory.mktemp("arena") / "runs"
     names = {"one": "11", "two": "10", "three": "00", "four": "1?", "five": "11", "six": "11", "seven": "01"}
-    view = made_run(runs / "first", names, Made(agent="good:Agent", model="acme/large"))
+    view = made_run(runs / "first", names, Made(agent="good:Agent", model="acme/large", cost_usd=0.5))
     made_attempt(view.folder.attempt("one", 1), task="one")
-    other = made_run(runs / "second", dict.fromkeys(names, "00"), Made(agent="poor:Agent"))
+    other = made_run(runs / "second", dict.fromkeys(names, "00"), Made(agent="poor:Agent", cost_usd=0.01))
     made_attempt(other.folder.attempt("one", 1), task="one", commands=COMMANDS | {41.0: "make none"})
     with served(runs) as server:
         yield server
@@ -85,6 +85,30 @@ def test_the_replay_plays_and_goes_with_the_steps(browser: Browser, filled: Serv
         # Forty seconds of silence are cut to two.
         page.wait_for_selector("#player[data-state=ended]")
         expect(page.locator("#step-4")).to_have_attribute("aria-current", "step", timeout=PATIENCE_MS)
+
+
+def test_cost_against_accuracy_is_drawn_and_can_be_looked_at_closer(browser: Browser, filled: Server) -> None:
+    with open_page(browser) as page:
+        page.goto(filled.url + "/")
+        drawn = page.get_by_role("group", name="Cost of a trial against accuracy, 2 entries")
+        assert drawn.locator(".point").count() == 2
+        button = page.get_by_role("button", name="Look closer")
+        button.click()
+        assert not drawn.is_visible()
+        over = page.locator("figure .u-over").bounding_box()
+        assert over is not None
+        # The cheap one solves nothing: it is at the bottom, a little from the left.
+        told = page.locator("figure [role=status]")
+        for x in range(0, int(over["width"]), 20):
+            page.mouse.move(over["x"] + x, over["y"] + over["height"] - 3)
+            if "poor:Agent" in told.inner_text():
+                break
+        assert told.inner_text() == "poor:Agent: 0.0 % at $0.01 a trial"
+        check_page(page)
+        button.click()
+        assert drawn.is_visible()
+        page.goto(filled.url + "/runs/first")
+        expect(page.locator("svg.plot .ours")).to_contain_text("this run")
 
 
 def test_what_an_agent_wrote_is_text(browser: Browser, filled: Server) -> None:

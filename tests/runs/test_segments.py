@@ -51,6 +51,9 @@ def test_markers_are_in_the_index_at_the_time_they_are_shown(tmp_path: Path) -> 
     index, (piece,) = _cut(_cast(tmp_path / "a.cast", events), tmp_path / "out")
     assert index["markers"] == [[1.0, "first"], [3.0, "x" * segments.LONGEST_LABEL]]
     assert [event[0] for event in piece["events"]] == [0.5, 3.5]
+    # One behind the last output is shown at the end: a player takes none beyond it.
+    index, _ = _cut(_cast(tmp_path / "c.cast", [[0.5, "o", "a"], [1.0, "m", "late"]]), tmp_path / "late")
+    assert (index["duration"], index["markers"]) == (0.5, [[0.5, "late"]])
     many = [[n / 10, "m", str(n)] for n in range(segments.MOST_MARKERS + 5)]
     index, _ = _cut(_cast(tmp_path / "b.cast", [[0.0, "o", "a"], *many]), tmp_path / "many")
     assert len(index["markers"]) == segments.MOST_MARKERS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -132,6 +133,7 @@ class Held:
         return self._first if turn == 1 else FINAL
 
     def _wait(self) -> None:
-        while not self.may_go_on.is_set():
+        deadline = time.monotonic() + 5 * PATIENCE_S  # a test that failed lets nobody go on
+        while not self.may_go_on.is_set() and time.monotonic() < deadline:
             if self._one.acquire(timeout=0.05):
                 return

@@ -35,6 +35,8 @@ class Made:
     """By task; `task1:same` where not given."""
     options: RunOptions | None = None
     origin: Origin | None = None
+    cost_usd: float | None = None
+    """Of each trial."""
 
 
 def made_run(path: Path, outcomes: Mapping[str, str], made: Made | None = None) -> RunView:
@@ -49,7 +51,8 @@ def made_run(path: Path, outcomes: Mapping[str, str], made: Made | None = None) 
         for task, letters in outcomes.items():
             for number, letter in enumerate(letters, start=1):
                 if letter != "-":
-                    journal.append("trial_finished", _summary(task, number, letter).model_dump(mode="json"))
+                    summary = _summary(task, number, letter).model_copy(update={"cost_usd": made.cost_usd})
+                    journal.append("trial_finished", summary.model_dump(mode="json"))
         if not any("-" in letters for letters in outcomes.values()):
             journal.append("run_finished")
     return read_run(folder)

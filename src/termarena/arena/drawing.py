@@ -19,6 +19,11 @@ WIDTH: Final = 720
 HEIGHT: Final = 340
 LEFT, RIGHT, TOP, BOTTOM = 52, 16, 14, 44
 LEAST_USD: Final = 1e-6
+LONGEST_LABEL: Final = 40
+GAP: Final = 9
+LETTER: Final = 6.6
+LINE: Final = 13
+"""About how wide and how high a letter is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,11 @@ def scatter(points: Sequence[Point]) -> Markup:
     exponents = [log10(point.cost_usd) for point in drawn]
     low, high = floor(min(exponents)), ceil(max(exponents))
     high = max(high, low + 1)
-    parts = [*_grid(low, high), *(_mark(point, low, high) for point in drawn)]
+    named = _named(drawn, low, high)
+    marks = (_mark(point, low, high, is_named=number in named) for number, point in enumerate(drawn))
+    parts = [*_grid(low, high), *marks]
     return Markup(  # noqa: S704 - what is not ours is escaped where it enters
-        f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
         f'aria-label="Cost of a trial against accuracy, {len(drawn)} entries">{"".join(parts)}</svg>'
     )
 
@@ -99,18 +106,54 @@ def _grid(low: int, high: int) -> Iterable[str]:
     yield f'<text class="tick mid" x="{(LEFT + WIDTH) / 2:.0f}" y="{HEIGHT - 6}">cost of a trial</text>'
 
 
-def _mark(point: Point, low: int, high: int) -> str:
+def _named(points: Sequence[Point], low: int, high: int) -> set[int]:
+    """Which of them have room for their name: ours, then in the order in which they come. The others tell it when they
+    are pointed at."""
+    found: set[int] = set()
+    taken: list[tuple[float, float, float]] = []
+    for number in sorted(range(len(points)), key=lambda one: not points[one].is_ours):
+        x, y = _place(points[number], low, high)
+        wide = LETTER * len(_short(points[number].label)) + GAP
+        left, right = (x - wide, x) if _is_right(x) else (x, x + wide)
+        if not any(left < end and begin < right and abs(y - at) < LINE for begin, end, at in taken):
+            taken.append((left, right, y))
+            found.add(number)
+    return found
+
+
+def _place(point: Point, low: int, high: int) -> tuple[float, float]:
+    return _x(log10(point.cost_usd), low, high), _y(point.shown.mean or 0.0)
+
+
+def _is_right(x: float) -> bool:
+    """Whether a name stands to the left of its point, since there is no room beyond it."""
+    return x > WIDTH * 0.7
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+
+
+def _mark(point: Point, low: int, high: int, *, is_named: bool) -> str:
     shown = point.shown
-    x, y = _x(log10(point.cost_usd), low, high), _y(shown.mean or 0.0)
+    x, y = _place(point, low, high)
     whisker = "" if shown.low is None or shown.high is None else _line("whisker", x, _y(shown.low), x, _y(shown.high))
-    is_right = x > WIDTH * 0.7
-    label = escape(point.label if len(point.label) <= 40 else f"{point.label[:39]}…")  # noqa: PLR2004 - what fits
-    side, gap = (" end", -9) if is_right else ("", 9)
-    text = f'<text class="name{side}" x="{x + gap:.1f}" y="{y - 7:.1f}">{label}</text>'
+    side, gap = (" end", -GAP) if _is_right(x) else ("", GAP)
+    name = f'<text class="name{side}" x="{x + gap:.1f}" y="{y - 7:.1f}">{escape(_short(point.label))}</text>'
+    text = name if is_named else ""
     title = escape(f"{point.label}: {_told(shown)}, {money(point.cost_usd)} a trial")
-    mark = f'<g class="{"point ours" if point.is_ours else "point"}"><title>{title}</title>{whisker}'
+    kind = "point ours" if point.is_ours else "point"
+    mark = f'<g class="{kind}" {_data(point)}><title>{title}</title>{whisker}'
     mark += f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5"/>{text}</g>'
     return f'<a href="{escape(point.href)}">{mark}</a>' if point.href else mark
+
+
+def _data(point: Point) -> str:
+    """What a script makes a closer look of."""
+    shown = point.shown
+    numbers = {"cost": point.cost_usd, "mean": shown.mean, "low": shown.low, "high": shown.high}
+    told = " ".join(f'data-{name}="{value:.6g}"' for name, value in numbers.items() if value is not None)
+    return f'data-label="{escape(point.label)}" {told}'
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:

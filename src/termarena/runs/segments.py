@@ -160,7 +160,7 @@ class _Cutter:
             "term": {"cols": self._first[0], "rows": self._first[1]},
             "segments": [{"start": start, "url": f"{number}.json"} for number, start in enumerate(self._starts)],
             "corners": clock.corners,
-            "markers": self._markers,
+            "markers": [(min(at, self._last), label) for at, label in self._markers],
         }
         _dump(self._into / INDEX, index)
         return True

@@ -64,24 +64,26 @@
     });
   };
 
-  const begin = ({ source, corners, markers }) => {
+  const begin = ({ source, corners }) => {
     const times = steps.map((step) => shownTime(corners, step.at));
+    place.replaceChildren();
     const player = AsciinemaPlayer.create(source, place, {
       cols: Number(place.dataset.cols), rows: Number(place.dataset.rows), fit: "width", preload: true,
       poster: `npt:${corners[corners.length - 1][1] + 1}`, terminalLineHeight: 1.25,
-      ...(markers?.length ? { markers } : {}),
     });
     place.dataset.state = "ready";
     player.addEventListener("play", () => { place.dataset.state = "playing"; });
     player.addEventListener("ended", () => { place.dataset.state = "ended"; });
     follow(player, times);
   };
-  const fail = () => {
+  const say = (text) => {
     const told = document.createElement("p");
     told.className = "note";
-    told.textContent = "The recording cannot be played; it can be fetched below.";
+    told.setAttribute("role", "status");
+    told.textContent = text;
     place.replaceChildren(told);
   };
+  const fail = () => say("The recording cannot be played; it can be fetched below.");
   const fetched = async (url) => {
     const answer = await fetch(url);
     if (!answer.ok) throw new Error(String(answer.status));
@@ -96,8 +98,9 @@
     if (inline) return whole(JSON.parse(document.getElementById(inline).textContent));
     // A large one comes in pieces, each with the screen at its start; the server has cut the pauses.
     if (segments) {
-      const { corners, markers } = await (await fetched(segments)).json();
-      return { source: { url: segments, format: "segmented" }, corners, markers };
+      say("The recording is large, and is being cut into pieces the first time it is looked at.");
+      const { corners } = await (await fetched(segments)).json();
+      return { source: { url: segments, format: "segmented" }, corners };
     }
     return whole(await (await fetched(src)).text());
   };
