@@ -44,7 +44,7 @@ class Place(NamedTuple):
     def open(self) -> int:
         """A descriptor that only refers to the file; raises `OSError`."""
         if not self.path:
-            return os.open(self._base(), FLAGS)
+            return self._open_base(FLAGS)
         return self._open(self.path, FLAGS if self.follows else FLAGS | os.O_NOFOLLOW)
 
     def open_parent(self) -> tuple[int, str]:
@@ -59,9 +59,16 @@ class Place(NamedTuple):
     def _base(self) -> str:
         return f"/proc/{self.tid}/cwd" if self.folder == HERE else f"/proc/{self.tid}/fd/{_signed(self.folder)}"
 
+    def _open_base(self, flags: int) -> int:
+        try:
+            return os.open(self._base(), flags)
+        except FileNotFoundError as error:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from error
+
     def _open(self, path: str, flags: int) -> int:
         is_absolute = path.startswith("/")
-        base = os.open(f"/proc/{self.tid}/root" if is_absolute else self._base(), FLAGS | os.O_DIRECTORY)
+        folder = FLAGS | os.O_DIRECTORY
+        base = os.open(f"/proc/{self.tid}/root", folder) if is_absolute else self._open_base(folder)
         resolve = sc.RESOLVE_NO_MAGICLINKS | (sc.RESOLVE_IN_ROOT if is_absolute else 0)
         try:
             return sc.openat2(base, path, flags, resolve=resolve)
