@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import platform
 import socket
@@ -14,7 +15,7 @@ import pytest
 
 from sandbox.support import out, sh
 from termarena.core.errors import SandboxFileError
-from termarena.sandbox.namespace.inside import seccomp
+from termarena.sandbox.namespace.inside import calling, registrar, seccomp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -231,12 +232,33 @@ async def test_private_files_of_the_host_are_hidden(box: Sandbox) -> None:
 
 
 def test_filter_of_each_architecture_is_well_formed() -> None:
-    for machine, table in seccomp.TABLES.items():
-        program = seccomp.assemble(machine)
+    for (machine, table), watches in itertools.product(seccomp.TABLES.items(), (False, True)):
+        program = seccomp.assemble(machine, watches_owners=watches)
         assert len(program) % 8 == 0
         assert len(program) // 8 < 4096
         assert len(set(table.denied.values())) == len(table.denied)
-        assert not set(table.denied.values()) & set(table.checked.values())
+        numbers = [*table.denied.values(), *table.checked.values(), *table.watched.values()]
+        assert len(set(numbers)) == len(numbers)
+        assert table.watched.keys() <= registrar.HANDLERS.keys()
+
+
+def test_programs_do_not_get_behind_what_they_are_taken_for(tmp_path: Path) -> None:
+    """The limit that holds a process's user is closed to it, and process 1 does not follow its links."""
+    table = seccomp.TABLES[os.uname().machine]
+    assert {"prlimit64", "setrlimit"} <= table.checked.keys()
+    (tmp_path / "target").write_text("")
+    (tmp_path / "link").symlink_to("/proc/self/fd/0")
+    place = calling.Place(os.getpid(), calling.HERE, str(tmp_path / "link"))
+    with pytest.raises(OSError, match="symbolic links"):
+        os.close(place.open())
+    fd = calling.Place(os.getpid(), calling.HERE, str(tmp_path / "target")).open()
+    try:
+        assert os.fstat(fd).st_ino == (tmp_path / "target").stat().st_ino
+    finally:
+        os.close(fd)
+    folder, name = calling.Place(os.getpid(), calling.HERE, f"{tmp_path}/new/").open_parent()
+    os.close(folder)
+    assert name == "new"
 
 
 def test_importing_the_driver_starts_nothing() -> None:

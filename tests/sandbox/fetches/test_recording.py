@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox.fetches.internet import serving, wheel
-from termarena.core.errors import CapabilityMissing, DigestMismatch, FetchNotRecorded, TaskFormatError
+from termarena.core.errors import CapabilityMissing, DigestMismatch, FetchError, FetchNotRecorded, TaskFormatError
 from termarena.core.scrub import Scrubber
 from termarena.sandbox import Network, Root, SandboxSpec
 from termarena.sandbox.docker import DockerDriver
 from termarena.sandbox.fetches import open_fetches, read_index
 from termarena.sandbox.fetches.addresses import bare_address
+from termarena.sandbox.fetches.exchange import Asked
 from termarena.sandbox.fetches.index import merge_index, recording_digest
 from termarena.sandbox.fetches.plan import FetchPlan
+from termarena.sandbox.fetches.recording import Recorder
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.spec import Fetches
 
@@ -197,6 +199,18 @@ async def test_what_was_not_recorded_is_a_fault_that_names_it_and_never_asked_fo
 async def test_a_failing_command_does_not_hide_the_fetch_that_is_missing(bench: Bench, internet: Internet) -> None:
     with pytest.raises(FetchNotRecorded, match="GET http://"):
         await bench.replay(f"curl -fsS http://{internet.http}/one; exit 3")
+
+
+async def test_what_is_fetched_is_bounded(internet: Internet, tmp_path: Path) -> None:
+    internet.files["/large"] = bytes(100_000)
+    network = Network(mode="allowlist", allowed_hosts=internet.hosts)
+    async with Recorder(tmp_path / "kept", network, Scrubber(), most_bytes=1000) as recorder:
+        answer = await recorder.answer(Asked("GET", f"http://{internet.http}/large", {}))
+        with pytest.raises(FetchError, match="more than 1000 bytes"):
+            async for _ in answer.body:
+                pass
+        assert isinstance(recorder.fault, FetchError)
+    assert list((tmp_path / "kept/sha256").iterdir()) == []
 
 
 async def test_another_request_than_a_reading_one_is_not_sent_and_says_so_again(

@@ -13,12 +13,13 @@ import pytest
 
 from sandbox.images.making import owners_in
 from sandbox.support import out
-from termarena.core.errors import BuildError, ImageError
+from termarena.core.errors import BuildError, DigestMismatch, ImageError
 from termarena.sandbox import Root, SandboxSpec
 from termarena.sandbox.images import BuildOptions, Built, build_image, plan_build
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.mounting import locked
 from termarena.sandbox.images.recipe import parse_recipe
+from termarena.sandbox.images.recorded import read_images
 from termarena.sandbox.spec import Fetches, Network
 from termarena.sandbox.staging import Stage
 from termarena.tasks.files import FileTree, TreeFile
@@ -123,7 +124,8 @@ async def test_chmod_and_chown_of_a_copy(based: ImageShelf, tmp_path: Path) -> N
 async def test_owners_can_be_changed_in_a_step(based: ImageShelf, tmp_path: Path) -> None:
     """With one id too: they are recorded, and told to whoever asks."""
     lines: list[str] = []
-    text = "FROM base\nRUN touch /x && ln -s x /l && chown 12:34 /x && chown -h 5:6 /l && ls -n /x /l\n"
+    text = "FROM base\nRUN touch /x && ln /x /y && ln -s x /l && ln -s x /m "
+    text += "&& chown 12:34 /x && chown -h 5:6 /l && ls -n /x /l\n"
     text += "RUN ls -n /x && chown 7 /x\nUSER alice\nRUN touch /home/alice/hers && chown 0 /x || echo refused\n"
     await build(based, tmp_path / "c", text, on_log=lines.append)
     rows = [line.split()[2:4] for line in lines if line.startswith(("-", "l"))]
@@ -133,7 +135,8 @@ async def test_owners_can_be_changed_in_a_step(based: ImageShelf, tmp_path: Path
     assert [row.split()[2:4] for row in listed.splitlines()[:-1]] == [["1234", "1234"], ["7", "34"], ["7", "34"]]
     assert listed.splitlines()[-1] == "1234"
     await based.export("t/built:1", tmp_path / "out.tar")
-    assert owners_in(tmp_path / "out.tar") | {"l": (5, 6), "x": (7, 34)} == owners_in(tmp_path / "out.tar")
+    exported = owners_in(tmp_path / "out.tar")
+    assert [exported[name] for name in ("l", "m", "x", "y")] == [(5, 6), (0, 0), (7, 34), (12, 34)]
 
 
 async def test_only_the_stages_that_are_needed(based: ImageShelf, tmp_path: Path) -> None:
@@ -234,6 +237,25 @@ async def test_a_recording_in_the_context_is_no_part_of_it(based: ImageShelf, tm
         await build(
             based, tmp_path / "c", "FROM base\nCOPY fetches /x\n", fetches=Fetches(mode="replay", folder=folder)
         )
+
+
+async def test_steps_made_while_recording_are_no_other_builds(based: ImageShelf, tmp_path: Path) -> None:
+    text, network = "FROM base\nRUN echo $SSL_CERT_FILE > /seen\n", Network(mode="public")
+    recording = Fetches(mode="record", folder=tmp_path / "kept")
+    await build(based, tmp_path / "c", text, network=network, fetches=recording)
+    assert await said(based, "cat /seen") != ""
+    plain = await build(based, tmp_path / "c", text, network=network)
+    assert (plain.was_cached, await said(based, "cat /seen")) == (False, "")
+    [image] = read_images(tmp_path / "kept").values()
+    assert image.name == "docker.io/library/base:latest"
+    blob = tmp_path / "kept/sha256" / image.digest.removeprefix("sha256:")
+    assert blob.stat().st_size == image.size_bytes
+    replay = Fetches(mode="replay", folder=tmp_path / "kept")
+    based.store.forget("base")
+    blob.unlink()
+    blob.write_bytes(bytes(image.size_bytes))
+    with pytest.raises((BuildError, DigestMismatch), match="sha256/"):
+        await build(based, tmp_path / "c", text, network=network, fetches=replay)
 
 
 async def test_a_task_with_a_dockerfile(based: ImageShelf, tmp_path: Path) -> None:

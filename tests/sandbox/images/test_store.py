@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from sandbox.images.making import MadeImage, entry, folder, tar_of
 from sandbox.support import out
 from termarena.core.errors import ImageError, UsageError
 from termarena.sandbox import Root, SandboxSpec
+from termarena.sandbox.compositions import keep_composition
 from termarena.sandbox.images import ImageShelf
 from termarena.sandbox.namespace import NamespaceDriver
 
@@ -48,6 +50,17 @@ async def test_prune_keeps_what_images_share(shelf: ImageShelf, tmp_path: Path, 
         assert await out(box, "cat /a") == "a"
     assert len(list(shelf.store.layers_folder.iterdir())) == 2
     assert list((shelf.store.folder / "partial").iterdir()) == []
+
+
+async def test_prune_forgets_compositions_that_no_run_asks_for(shelf: ImageShelf, tmp_path: Path) -> None:
+    (tmp_path / "task").mkdir()
+    kept = [keep_composition(tmp_path / "task", {"services": {name: {}}}, home=tmp_path / "home") for name in "ab"]
+    week_ago = time.time() - 8 * 24 * 3600
+    for path in kept:
+        os.utime(path.parent, (week_ago, week_ago))
+    again = keep_composition(tmp_path / "task", {"services": {"a": {}}}, home=tmp_path / "home")
+    await shelf.prune()
+    assert (again, again.is_file(), kept[1].parent.exists()) == (kept[0], True, False)
 
 
 async def test_images_in_use_are_not_removed(shelf: ImageShelf, tmp_path: Path, root_layer: bytes) -> None:

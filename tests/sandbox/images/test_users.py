@@ -157,6 +157,22 @@ client = socket.socket(socket.AF_UNIX)
 client.connect("/var/lib/keeper/socket")
 print(client.recv(99).decode(), os.stat("/var/lib/keeper/ready").st_uid)
 """
+HOSTILE = """
+import ctypes, errno, os
+libc, nowhere = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p(0xdead0000)
+page = ctypes.create_string_buffer(b"x" * 5000)
+calls = {
+    "chown": (nowhere, 1, 1), "stat": (nowhere, nowhere), "fstat": (0, nowhere), "fchown": (99, 1, 1),
+    "lchown": (page, 1, 1), "setgroups": (3, nowhere), "getresuid": (nowhere, nowhere, nowhere), "mkdir": (nowhere, 0),
+    "open": (nowhere, 64, 0), "getsockopt": (0, 1, 17, nowhere, nowhere), "setuid": (-1,), "prctl": (8, 1, 0, 0, 0),
+    "rename": (nowhere, nowhere),
+}
+os.setresuid(5, 5, 0)
+for name, args in calls.items():
+    ctypes.set_errno(0)
+    print(name, getattr(libc, name)(*args), errno.errorcode.get(ctypes.get_errno(), 0))
+os.setuid(0)
+"""
 INSTALL = """
 import asyncio, json, sys
 from pathlib import Path
@@ -165,13 +181,14 @@ from termarena.sandbox.images import BuildOptions, ImageShelf, build_image
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.spec import Network
 
-async def main(home, image, server, ask):
+async def main(home, image, server, ask, hostile):
     async with NamespaceDriver(home=home / "home", allow_ranges=False) as driver:
         shelf = ImageShelf(driver, home / "home")
         await shelf.import_archive(image, name="debian:bookworm")
         options = BuildOptions(network=Network(mode="none"), on_log=lambda line: print(line, file=sys.stderr))
         await build_image(shelf, home.parent / "context", "t/built:1", options)
         async with driver.start(SandboxSpec(root=Root(kind="image", image="t/built:1"))) as box:
+            print((await box.exec(["python3", "-c", hostile])).stdout.decode(), file=sys.stderr)
             drop = ["setpriv", "--reuid=keeper", "--regid=keeper", "--clear-groups"]
             begun = await box.exec([*drop, "python3", "-c", server])
             assert begun.exit_status == 0, begun
@@ -213,8 +230,10 @@ def test_a_package_is_installed_and_its_service_drops_to_its_user_with_one_id() 
         image.chmod(0o644)
         (home / "context").mkdir()
         _make_package(home / "context")
-        done = _as_user(home, INSTALL, str(home / "own"), str(image), SERVER, ASK)
+        done = _as_user(home, INSTALL, str(home / "own"), str(image), SERVER, ASK, HOSTILE)
         assert done.returncode == 0, done.stderr[-3000:]
+    answered = dict(line.split(" ", 1) for line in done.stderr.splitlines() if line.endswith(("EFAULT", "EBADF")))
+    assert {"chown", "stat", "fchown", "getresuid", "mkdir", "open"} <= answered.keys(), done.stderr[-2000:]
     asked, problem, told, users = json.loads(done.stdout)
     name, keeper, nobody = told
     assert name == "keeper"

@@ -56,7 +56,8 @@ async def _pin_services(
     was_there = True
     for name, body in services.items():
         service = with_source(dict(body or {}), spec.root, is_main=name == spec.root.service)
-        ready = await _image_of(engine, store, service, folder=folder)
+        # Whether a profile is wished for is Compose's to say; its services are had when they start.
+        ready = None if service.get("profiles") else await _image_of(engine, store, service, folder=folder)
         if ready is not None:
             was_there = was_there and ready.was_there
             service = {key: value for key, value in service.items() if key != "build"} | {"image": ready.image.id}

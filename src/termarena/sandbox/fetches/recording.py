@@ -139,7 +139,7 @@ class Recorder:
         except httpx.HTTPError as error:
             self.told(asked, f"it broke off: {type(error).__name__}: {error}")
             raise ConnectionError("the server broke off") from error
-        except (OSError, FetchError) as error:
+        except OSError as error:
             self._failed = error
             raise
         finally:

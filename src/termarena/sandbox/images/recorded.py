@@ -47,7 +47,7 @@ class RecordedImage(BaseModel):
     digest: Digest
     """Of its archive, which lies among the contents."""
     size_bytes: Annotated[int, Field(ge=0)]
-    substitutes: tuple[str, ...] = ()
+    substitutes: Annotated[tuple[str, ...], Field(strict=False, max_length=100)] = ()
     """The names below it for which another image stood in."""
 
 

@@ -115,6 +115,7 @@ class NamespaceDriver:
         notes = []
         if not ids.has_users:
             missing[Feature.USERS] = "an ordinary user without newuidmap has one id; install uidmap, see /etc/subuid"
+            notes.append("on an image, users other than root are recorded, and no file of one is closed to another")
         if ids.kind != "shifted":
             notes.append("on a host root, files of the host cannot be changed in place, only replaced")
         if not cgroups.has("cpu"):

@@ -17,6 +17,10 @@ from . import syscalls as sc
 PAGE: Final = 4096
 PEER: Final = struct.Struct("<iII")
 LONGEST: Final = 4096
+CODE_FIELD: Final = 23
+"""Of what follows the name in `stat`."""
+USUAL: Final = 256
+"""Most paths are shorter."""
 HERE: Final = sc.AT_FDCWD & 0xFFFFFFFF
 FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 
@@ -30,10 +34,17 @@ class Place(NamedTuple):
     path: str
     follows: bool = True
 
+    @property
+    def shortcut(self) -> str:
+        """A path of ours to it, in one step and through any link: only for looks that cannot do harm."""
+        if not self.path:
+            return self._base()
+        return f"/proc/{self.tid}/root{self.path}" if self.path.startswith("/") else f"{self._base()}/{self.path}"
+
     def open(self) -> int:
         """A descriptor that only refers to the file; raises `OSError`."""
         if not self.path:
-            return os.open(self._base(), FLAGS)
+            return self._open_base(FLAGS)
         return self._open(self.path, FLAGS if self.follows else FLAGS | os.O_NOFOLLOW)
 
     def open_parent(self) -> tuple[int, str]:
@@ -48,9 +59,16 @@ class Place(NamedTuple):
     def _base(self) -> str:
         return f"/proc/{self.tid}/cwd" if self.folder == HERE else f"/proc/{self.tid}/fd/{_signed(self.folder)}"
 
+    def _open_base(self, flags: int) -> int:
+        try:
+            return os.open(self._base(), flags)
+        except FileNotFoundError as error:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from error
+
     def _open(self, path: str, flags: int) -> int:
         is_absolute = path.startswith("/")
-        base = os.open(f"/proc/{self.tid}/root" if is_absolute else self._base(), FLAGS | os.O_DIRECTORY)
+        folder = FLAGS | os.O_DIRECTORY
+        base = os.open(f"/proc/{self.tid}/root", folder) if is_absolute else self._open_base(folder)
         resolve = sc.RESOLVE_NO_MAGICLINKS | (sc.RESOLVE_IN_ROOT if is_absolute else 0)
         try:
             return sc.openat2(base, path, flags, resolve=resolve)
@@ -69,7 +87,7 @@ class Call(NamedTuple):
         """The path that an argument points to; raises `OSError`."""
         address, found = self.args[index], b""
         while len(found) < LONGEST:
-            chunk = sc.read_memory(self.tid, address, PAGE - address % PAGE)
+            chunk = sc.read_memory(self.tid, address, min(USUAL, PAGE - address % PAGE))
             end = chunk.find(b"\0")
             if end >= 0:
                 return os.fsdecode(found + chunk[:end])
@@ -124,7 +142,7 @@ FLAGS_AT: Final = {"newfstatat": 3, "statx": 2, "fchownat": 4}
 
 def peer_of(tid: int, fd: int) -> int:
     """The process at the other end of a local socket of a thread's; 0 where there is none, or it is no such socket."""
-    pidfd = os.pidfd_open(_leader_of(tid))
+    pidfd = os.pidfd_open(leader_of(tid))
     try:
         copy = sc.descriptor_of(pidfd, fd)
     finally:
@@ -139,7 +157,14 @@ def peer_of(tid: int, fd: int) -> int:
         os.close(copy)
 
 
-def _leader_of(tid: int) -> int:
+def program_of(pid: int) -> bytes:
+    """What changes when a process executes another program: where its code lies in memory."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[CODE_FIELD]
+
+
+def leader_of(tid: int) -> int:
+    """The process that a thread belongs to; raises `OSError`."""
     with open(f"/proc/{tid}/status", "rb") as file:
         for line in file:
             if line.startswith(b"Tgid:"):

@@ -77,23 +77,27 @@ def _set_two(ids: Ids, wanted: tuple[int, ...], *, is_root: bool) -> Ids:
     return Ids(real, effective, effective if follows else ids.saved)
 
 
-def changed(who: Who, call: str, wanted: tuple[int, ...]) -> Who:
-    """Who a process is after `setuid`, `setresgid` or one of their relatives; raises `PermissionError`."""
+def changed(who: Who, call: str, wanted: tuple[int, ...], *, may: bool | None = None) -> Who:
+    """Who a process is after `setuid`, `setresgid` or one of their relatives; raises `PermissionError`.
+
+    `may`: whether it may do what root may, where that is not simply being root.
+    """
+    may = who.is_root if may is None else may
     is_users = call.endswith("uid")
     ids = who.users if is_users else who.groups
     shape = call.removeprefix("set").removesuffix("id")[:-1]
     if shape == "res":
-        new = _set_three(ids, wanted, is_root=who.is_root)
+        new = _set_three(ids, wanted, is_root=may)
     elif shape == "re":
-        new = _set_two(ids, wanted, is_root=who.is_root)
+        new = _set_two(ids, wanted, is_root=may)
     else:
-        new = _set(ids, wanted[0], is_root=who.is_root)
+        new = _set(ids, wanted[0], is_root=may)
     return who._replace(users=new) if is_users else who._replace(groups=new)
 
 
-def with_groups(who: Who, others: tuple[int, ...]) -> Who:
-    """Who a process is after `setgroups`; raises `PermissionError`."""
-    if not who.is_root:
+def with_groups(who: Who, others: tuple[int, ...], *, may: bool | None = None) -> Who:
+    """Who a process is after `setgroups`; raises `PermissionError`. `may` as above."""
+    if not (who.is_root if may is None else may):
         raise _refuse()
     return who._replace(others=others)
 

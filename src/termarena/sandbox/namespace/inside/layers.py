@@ -49,12 +49,17 @@ class _LayerPacker(Packer):
 
     def __init__(self, out: IO[bytes]) -> None:
         super().__init__(out, exact=True, keeps=frozenset({CAPABILITY}))
+        self.owners: dict[str, tuple[int, int]] = {}
 
     def write_header(self, member: Member) -> None:
         member.name = member.name.removeprefix("./")
         member.target = member.target.removeprefix("./") if member.kind == "link" else member.target
         owner = owners.parsed(member.attributes.pop(OWNER, b""))
-        member.uid, member.gid = owner or (member.uid, member.gid)
+        if member.kind == "link":
+            owner = self.owners.get(member.target)
+        if owner is not None:
+            # For other names of the file too: an engine takes the owner from each.
+            self.owners[member.name] = member.uid, member.gid = owner
         if member.kind == "device":
             parent, _, name = member.name.rpartition("/")
             member = _mark(f"{parent}/.wh.{name}" if parent else f".wh.{name}", member)

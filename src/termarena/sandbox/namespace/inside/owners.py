@@ -10,9 +10,12 @@ import contextlib
 import functools
 import os
 import stat
+from typing import Final
 
 from .tar import OWNER, open_folder
 
+MOST_UNMARKED: Final = 100_000
+"""Beyond it the oldest are forgotten: process 1 has no other bound to its memory."""
 _UNMARKED: dict[tuple[int, int], tuple[int, int]] = {}
 """Owners of what cannot carry the attribute, by device and number."""
 
@@ -49,6 +52,15 @@ def of(path: str, found: os.stat_result | None = None) -> tuple[int, int] | None
     return None
 
 
+def is_somebodys(path: str, *, follows: bool) -> bool:
+    """Whether a file may be meant to be another's than root's: one look, since it is asked of every `stat`."""
+    try:
+        os.getxattr(path, OWNER, follow_symlinks=follows)
+    except OSError:
+        return bool(_UNMARKED)
+    return True
+
+
 def record(path: str, uid: int, gid: int) -> None:
     """Say whose the file is meant to be; `path` ends in no link."""
     found = os.stat(path)
@@ -60,6 +72,8 @@ def record(path: str, uid: int, gid: int) -> None:
     try:
         os.setxattr(path, OWNER, marked(uid, gid))
     except OSError:
+        if len(_UNMARKED) >= MOST_UNMARKED:
+            _UNMARKED.pop(next(iter(_UNMARKED)))
         _UNMARKED[found.st_dev, found.st_ino] = uid, gid
 
 

@@ -55,6 +55,7 @@ class Registrar:
         self._inbox, self.door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._inbox.settimeout(0)
         self._coming: list[_Coming] = []
+        self._keepers: dict[int, bytes] = {}
         table = TABLES[sc.MACHINE]
         numbers = {**table.watched, **{name: at for name, at in table.checked.items() if name in HANDLERS}}
         self._handlers = {number: HANDLERS[name] for name, number in numbers.items()}
@@ -150,17 +151,35 @@ class Registrar:
         """`setuid`, `setregid`, `setresuid` and the like."""
         count = {"setre": 2, "setres": 3}.get(call.name[:-3], 1)
         wanted = tuple(arg & identities.UNCHANGED for arg in call.args[:count])
-        self._become(call.tid, identities.changed(self.who(call.tid), call.name, wanted))
+        who = self.who(call.tid)
+        self._become(call.tid, identities.changed(who, call.name, wanted, may=self._may(call.tid, who)))
         return 0
+
+    def keep_rights(self, call: calling.Call) -> None:
+        """`PR_SET_KEEPCAPS`: a program that becomes another user keeps its rights, until it executes another."""
+        leader = calling.leader_of(call.tid)
+        self._keepers.pop(leader, None)
+        if call.args[1]:
+            if len(self._keepers) >= MOST_COMING:
+                self._keepers.pop(next(iter(self._keepers)))
+            self._keepers[leader] = calling.program_of(leader)
+
+    def _may(self, tid: int, who: identities.Who) -> bool:
+        if who.is_root or not self._keepers:
+            return who.is_root
+        leader = calling.leader_of(tid)
+        return self._keepers.get(leader) == calling.program_of(leader)
 
     def set_groups(self, call: calling.Call) -> int:
         """`setgroups`."""
-        count = call.args[0]
+        who, count = self.who(call.tid), call.args[0]
+        may = self._may(call.tid, who)
+        identities.with_groups(who, (), may=may)
         if count > MOST_GROUPS:
             raise OSError(errno.EINVAL, "too many groups")
         raw = call.bytes_at(1, 4 * count) if count else b""
         others = tuple(number for (number,) in NUMBER.iter_unpack(raw))
-        self._become(call.tid, identities.with_groups(self.who(call.tid), others))
+        self._become(call.tid, identities.with_groups(who, others, may=may))
         return 0
 
     def peer(self, call: calling.Call) -> int | None:
@@ -209,7 +228,10 @@ class Registrar:
     def tell(self, call: calling.Call) -> int | None:
         """`stat` and its relatives, of what is not root's; anything else, errors too, is the kernel's to answer."""
         try:
-            fd = call.place().open()
+            place = call.place()
+            if not owners.is_somebodys(place.shortcut, follows=place.follows):
+                return None
+            fd = place.open()
         except OSError:
             return None
         try:
@@ -285,6 +307,7 @@ HANDLERS: Final[dict[str, Any]] = {
     "getgroups": Registrar.get_groups,
     **dict.fromkeys(("setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid"), Registrar.set_id),
     "setgroups": Registrar.set_groups,
+    "prctl": Registrar.keep_rights,
     "getsockopt": Registrar.peer,
     **dict.fromkeys(("open", "openat", "openat2", "creat", "mkdir", "mkdirat"), Registrar.make),
     **dict.fromkeys(("symlink", "symlinkat", "mknod", "mknodat"), Registrar.make),

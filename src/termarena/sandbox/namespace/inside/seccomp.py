@@ -89,6 +89,7 @@ TABLES: Final = {
             "open": 2,
             "openat": 257,
             "getsockopt": 55,
+            "prctl": 157,
             "setfsuid": 122,
             "setfsgid": 123,
             "capset": 126,
@@ -107,6 +108,7 @@ TABLES: Final = {
             "setrlimit": 164,
             "openat": 56,
             "getsockopt": 209,
+            "prctl": 167,
             "setfsuid": 151,
             "setfsgid": 152,
             "capset": 91,
@@ -122,7 +124,7 @@ NEWEST_KNOWN: Final = 462
 NAMESPACE_FLAGS: Final = 0x7E020000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 AF_KEY, AF_ALG, AF_VSOCK = 15, 38, 40
-O_CREAT, SOL_SOCKET, SO_PEERCRED = 0o100, 1, 17
+O_CREAT, SOL_SOCKET, SO_PEERCRED, PR_SET_KEEPCAPS = 0o100, 1, 17, 8
 PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -188,6 +190,8 @@ def _watch_owners(table: SyscallTable) -> list[bytes]:
             parts.append(_only_for(checked[name], body))
     peer = _argument(1) + _step(_JEQ, SOL_SOCKET, miss=2) + _argument(2) + _step(_JEQ, SO_PEERCRED, hit=1)
     parts.append(_only_for(checked["getsockopt"], peer + allow + watch))
+    keeping = _argument(0) + _step(_JEQ, PR_SET_KEEPCAPS, hit=1) + allow + watch
+    parts.append(_only_for(checked["prctl"], keeping))
     parts += [_only_for(number, watch) for number in sorted(table.watched.values())]
     return parts
 
