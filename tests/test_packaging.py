@@ -107,6 +107,7 @@ MODULE_OF |= {"tree-sitter-bash": "tree_sitter_bash", "detect-secrets": "detect_
 ASKS_FOR = {
     "fetch": ["datasets", "pull", "https://127.0.0.1:1/tasks.tar.gz"],
     "models": ["run", "--task", "*/hello-world", "--agent", "tools", "--model", "openai:none@http://127.0.0.1:1/v1"],
+    "litellm": ["run", "--task", "*/hello-world", "--agent", "tools", "--model", "litellm:ollama/none"],
     "ray": ["run", "--sample", "--engine", "ray", "--address", "127.0.0.1:1"],
     "broker": ["broker", "--model", "scripted:says.json"],
     "battles": ["green", "--port", "0"],

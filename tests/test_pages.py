@@ -78,8 +78,8 @@ def test_a_copied_file_turns_no_block_off(tmp_path: Path) -> None:
     assert _is_run(block)
 
 
-OTHERS_WORDS = {"No matching distribution found", "termarena: command not found"}
-"""What pip and the shell say."""
+OTHERS_WORDS = {"No matching distribution found", "termarena: command not found", "File too large"}
+"""What pip, the shell and the C library say."""
 
 
 def _quoted_messages() -> list[str]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     # Typer keeps its copy of Click private; needed to say what is overridden, and never at run time.
     from typer._click import Context
 
-__all__ = ["FetchCommand", "RecordFetchesOption", "ReplayFetchesOption", "checked_fetches"]
+__all__ = ["FetchCommand", "RecordFetchesOption", "ReplayFetchesOption", "checked_fetches", "with_folders"]
 
 NAMES = ("--record-fetches", "--replay-fetches")
 RecordFetchesOption = Annotated[
@@ -29,7 +29,12 @@ class FetchCommand(TyperCommand):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Without `=FOLDER` the folder is the task's own, which is the empty word."""
-        return super().parse_args(ctx, [f"{word}=" if word in NAMES else word for word in args])
+        return super().parse_args(ctx, with_folders(args))
+
+
+def with_folders(arguments: list[str]) -> list[str]:
+    """Each of the two with a value, if only the empty one."""
+    return [f"{word}=" if word in NAMES else word for word in arguments]
 
 
 def checked_fetches(record: str | None, replay: str | None) -> tuple[str | None, str | None]:

@@ -48,7 +48,7 @@ class _RunCommand(FetchCommand):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """`--sample` without a number is `--dataset samples`. Raises UsageError for two values of one option."""
-        words = _with_samples(args)
+        words = fetch_options.with_folders(_with_samples(args))
         self._refuse_twice(ctx, words)
         return super().parse_args(ctx, words)
 
