@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -185,6 +187,17 @@ async def test_the_probe_knows_the_key_the_model_and_what_is_no_model_server(mod
         assert server.requests == []
     with ModelServer(key="another") as server, pytest.raises(KeyRefused):
         await models.probe(f"openai:toy@{server.url}")
+
+
+async def test_a_web_server_is_no_model_server_and_its_pages_are_told_by_their_titles(models: RunModels) -> None:
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as web:  # it answers 501 to everything, with a page
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        word = f"openai:toy@http://127.0.0.1:{web.server_port}/v1"
+        with pytest.raises(ModelUnavailable, match=r"no model server \(status 501, a page of HTML: Error response\)"):
+            await models.probe(word)
+        with pytest.raises(ModelUnavailable, match=r"does not answer: status 501: a page of HTML: Error response"):
+            await models.open(word).complete(HELLO, timeout_s=5)
+        web.shutdown()
 
 
 async def test_never_more_requests_at_once_than_allowed() -> None:

@@ -14,7 +14,7 @@ AgentError
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from termarena.core.errors import AgentError, SandboxError, UsageError
 
@@ -63,10 +63,12 @@ class BudgetSpent(UsageError):
 class ModelUnavailable(SandboxError, OSError):
     """No answer was to be had: the endpoint is down, overloaded, too slow, or no model server. Nobody is measured."""
 
+    verb: ClassVar[str] = "does not answer"
+
     def __init__(self, where: str, problem: str, *, attempts: int = 1, hint: str | None = None) -> None:
         """`where` is the address without any credential; `attempts` is how often it was asked."""
         tried = f" (asked {attempts} times)" if attempts > 1 else ""
-        super().__init__(f"the model at {where} does not answer: {_short(problem)}{tried}", hint=hint)
+        super().__init__(f"the model at {where} {self.verb}: {_short(problem)}{tried}", hint=hint)
         self.where = where
         self.problem = problem
         self.attempts = attempts
@@ -74,6 +76,8 @@ class ModelUnavailable(SandboxError, OSError):
 
 class ModelRejected(ModelUnavailable):
     """The provider does not take the request: an unknown model, a parameter that it does not know."""
+
+    verb = "declines"
 
     def __init__(self, where: str, problem: str, *, status: int) -> None:
         """`problem` is what the provider said."""
@@ -83,6 +87,8 @@ class ModelRejected(ModelUnavailable):
 
 class KeyRefused(ModelUnavailable):
     """The provider does not take the key."""
+
+    verb = "declines"
 
     def __init__(self, where: str, problem: str, *, variable: str | None) -> None:
         """`variable` is where the key came from; None where none was sent."""

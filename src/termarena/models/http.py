@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import time
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
@@ -48,6 +49,8 @@ OK: Final = 200
 TOO_MANY: Final = 429
 _PASSING: Final = frozenset({408, 409, 425, TOO_MANY})
 _KEY: Final = frozenset({401, 403})
+_PAGE: Final = re.compile(r"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<title>([^<]{1,120})</title>", re.IGNORECASE)
 _OUT_OF_CREDIT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
@@ -244,7 +247,7 @@ class HttpModel:
             if not isinstance(response, dict):
                 raise TryAgain(f"the answer is no JSON object: {str(response)[:120]!r}")
             return self._wire.completion(response)
-        told = problem or Problem(message=str(response)[:400])
+        told = problem or Problem(message=_in_words(response))
         if status == OK and isinstance(told.code, int):  # a gateway that hands on what it got
             status = told.code
         return self._declined(status, headers, told)
@@ -284,8 +287,9 @@ class HttpModel:
         if status in _KEY or (problem is not None and problem.code in _KEY):
             raise KeyRefused(self._url, problem.text if problem else str(status), variable=self._key.variable)
         names = self._wire.listed(response) if status == OK else None
-        if status == OK and names is None:
-            raise ModelUnavailable(self._url, "what answers there is no model server", hint=_DOWN)
+        if names is None and (status == OK or _is_page(response)):  # others have no list, and say so in JSON or a line
+            told = "" if status == OK else f" (status {status}, {_in_words(response)})"
+            raise ModelUnavailable(self._url, f"what answers there is no model server{told}", hint=_DOWN)
         if names and not self._may_be_any and not any(self._model in (name, name.partition(":")[0]) for name in names):
             known = ", ".join(sorted(names)[:20])
             raise ModelRejected(self._url, f"it has no model {self._model}; there is: {known}", status=404)
@@ -296,6 +300,18 @@ _DOWN: Final = "look whether the server runs and the address is right; the trial
 
 def _nobody(_: Exchange) -> None:
     return None
+
+
+def _is_page(content: Json) -> bool:
+    return isinstance(content, str) and _PAGE.match(content) is not None
+
+
+def _in_words(content: Json) -> str:
+    """An answer that is none of the interface's, for people: of a page its title only."""
+    if not _is_page(content):
+        return str(content)[:400]
+    title = _TITLE.search(str(content))
+    return f"a page of HTML{f': {title[1].strip()}' if title else ''}"
 
 
 def parsed(content: bytes) -> Json:
