@@ -22,7 +22,7 @@ from termarena.core.run_folder import AttemptFolder
 from termarena.core.trajectory import Step, read_trajectory
 from termarena.core.trajectory import ToolCall as TrajectoryCall
 from termarena.models import ModelLimits, RunModels
-from termarena.models.contract import Completion, Message, ToolCall
+from termarena.models.contract import Completion, Message, TokenUsage, ToolCall
 from termarena.runs.opening import plan_of
 from termarena.runs.plan import RunOptions
 from termarena.runs.trials import Trials
@@ -152,7 +152,7 @@ def test_steps_of_a_log_have_the_times_of_the_answers_that_they_are_made_of() ->
     seen = ExchangeSteps()
     for content, call in (("I look.", "1"), ("", "2"), ("Done.", None)):
         calls = (ToolCall(call, "shell", "{}"),) if call else ()
-        answer = Completion(Message("assistant", content, tool_calls=calls), "stop")
+        answer = Completion(Message("assistant", content, tool_calls=calls), "stop", TokenUsage(7, 3))
         seen.add(Exchanged("/v1/messages", {}, 200, {}, 0.25, answer), None)
     first, second, third = (step.timestamp for step in seen.steps())
     told = (
@@ -165,6 +165,7 @@ def test_steps_of_a_log_have_the_times_of_the_answers_that_they_are_made_of() ->
     dated = seen.dated(told)
     assert [step.timestamp for step in dated] == [first, first, second, second, third]
     assert dated[1].extra == {"kept": True, "duration_s": 0.25}
+    assert [step.metrics.prompt_tokens if step.metrics else None for step in dated] == [None, 7, 7, None, 7]
     assert [step.message for step in dated] == [step.message for step in told]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from support.made_runs import made_run
 from termarena.analysis import as_data, as_html, as_markdown, read_runs
 from termarena.core.run_folder import RunFolder
 from termarena.core.trajectory import Step, Trajectory, TrajectoryAgent, write_trajectory
+from termarena.runs.config_lock import Origin
 from termarena.runs.reading import read_run
 
 if TYPE_CHECKING:
@@ -220,6 +222,15 @@ def test_a_trial_without_a_readable_trajectory_is_told_and_stops_nothing(tmp_pat
     assert [trial.flaws for trial in found.trials] == [(), (), ()]
     assert "trajectory.json" in (found.trials[1].problem or "")
     assert found.trials[2].problem == "no trajectory was kept"
+
+
+def test_an_imported_run_is_told_to_have_nothing_to_read(tmp_path: Path) -> None:
+    view = made_run(tmp_path / "run", {"a": "1", "b": "0"})
+    origin = Origin(tool="harbor", version=None, name="job", path="/jobs/job")
+    found = read_runs([replace(view, lock=view.lock.model_copy(update={"origin": origin}))])
+    assert [trial.flaws for trial in found.trials] == [(), ()]
+    assert {trial.problem for trial in found.trials} == {"it was imported from harbor, without what the agent did"}
+    assert "2 have no trajectory to read" in as_markdown(found)
 
 
 def test_nothing_an_agent_wrote_is_markup(tmp_path: Path) -> None:

@@ -136,6 +136,8 @@ async def test_the_runs_model_is_the_only_one_there_is(scripted: str) -> None:
         head = {"x-api-key": desk.seat.token, "anthropic-version": "2023-06-01"}
         told = (await desk.client.get("/v1/models", headers=head)).json()
         assert (told["data"][0]["type"], told["has_more"]) == ("model", False)
+        told = (await desk.client.get("/v1/models", headers={"x-goog-api-key": desk.seat.token})).json()
+        assert told["models"][0]["name"].startswith("models/")
 
 
 # Handed on as it is.

@@ -258,6 +258,19 @@ def test_a_namespace_hides_no_tool_of_the_provider() -> None:
     assert screened.body["tools"] == [{**space, "tools": [own]}]
 
 
+def test_a_tool_in_a_namespace_is_called_by_both_names() -> None:
+    own = {"type": "function", "name": "look", "parameters": {}}
+    body = {"input": "hello", "tools": [{"type": "namespace", "name": "mcp__n", "tools": [own]}, {**own, "name": "ls"}]}
+    dialect = ResponsesDialect()
+    assert [tool.name for tool in dialect.read(body).tools] == ["mcp__n__look", "ls"]
+    calls = (ToolCall("c1", "mcp__n__look", "{}"), ToolCall("c2", "ls", "{}"))
+    answer = Completion(Message("assistant", "", tool_calls=calls), "tool_calls")
+    items = dialect.document(answer, _asked("responses", tools=body["tools"]))["output"]
+    assert [(item["name"], item.get("namespace")) for item in items] == [("look", "mcp__n"), ("ls", None)]
+    again = dialect.read({"input": [*items, {"role": "user", "content": "go on"}]})
+    assert [call.name for message in again.messages for call in message.tool_calls] == ["mcp__n__look", "ls"]
+
+
 def test_an_image_in_the_request_itself_may_pass() -> None:
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     body = {"messages": [{"role": "user", "content": [part]}]}

@@ -47,7 +47,10 @@ _ERRORS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
         ("permission", r"Permission denied|PermissionError|Operation not permitted|must be root"),
         ("network", r"Could not resolve|Connection refused|Network is unreachable|Temporary failure in name|timed out"),
         ("syntax", r"SyntaxError|syntax error|unexpected token|parse error|invalid syntax|IndentationError"),
-        ("compile or build", r"\berror: |undefined reference|\*\*\* \[|collect2: error|compilation terminated"),
+        (
+            "compile or build",
+            r"\berror: |undefined reference|\*\*\* (?:\[|No rule)|collect2: error|compilation terminated",
+        ),
         ("crash", r"Segmentation fault|core dumped|Traceback \(most recent call last\)|panic:|Aborted"),
         ("failed test", r"\bFAILED\b|AssertionError|assertion failed|\d+ failed"),
         ("usage", r"[Uu]sage:|unrecognized (?:option|argument)|invalid option|unknown (?:option|command|flag)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -74,7 +75,7 @@ def _trial(number: int, trial: TrialReading) -> str:
     outcome = trial.trial.outcome
     summary = f'{escape(trial.name)}: <span class="{outcome}">{outcome}</span>, {escape(names)}'
     flaws = "".join(
-        f"<li><strong>{flaw.name}</strong>: {escape(flaw.sentence)} ({_links(number, flaw.steps)})</li>"
+        f"<li><strong>{flaw.name}</strong>: {_marked(flaw.sentence)} ({_links(number, flaw.steps)})</li>"
         for flaw in trial.flaws
     )
     phases = escape(phases_told(trial))
@@ -84,6 +85,11 @@ def _trial(number: int, trial: TrialReading) -> str:
         f"<details><summary>{summary}</summary>{f'<ul>{flaws}</ul>' if flaws else ''}"
         f"{f'<p class=time>{phases}</p>' if phases else ''}<ol>{steps}</ol></details>"
     )
+
+
+def _marked(sentence: str) -> str:
+    """Commands stand between backticks in a sentence of ours."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(sentence))
 
 
 def _links(number: int, steps: Sequence[int]) -> str:

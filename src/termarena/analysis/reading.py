@@ -106,6 +106,8 @@ def _trials_of(view: RunView) -> Iterator[TrialReading]:
                 turns = turns_of(read_trajectory(folder.trajectory), durations_of(folder.tool_calls))
             except TaskFormatError as error:
                 problem = str(error)
+        elif view.lock.origin is not None:
+            problem = f"it was imported from {view.lock.origin.tool}, without what the agent did"
         elif trial.outcome == "unscored" or trial.commands:
             problem = "no trajectory was kept"
         yield _read(view.folder.id, trial, turns, problem)

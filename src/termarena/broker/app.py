@@ -166,10 +166,15 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
+def _is_googles(call: _Call) -> bool:
+    """Google's own client lists models at OpenAI's path, and is known by its header."""
+    return call.dialect.name == "gemini" or "x-goog-api-key" in call.headers
+
+
 def _shown(call: _Call) -> dict[str, Any]:
     """The run's model, by whatever name it was asked for."""
     name = call.seat.model.name
-    if call.dialect.name == "gemini":
+    if _is_googles(call):
         return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": ["generateContent"]}
     if "anthropic-version" in call.headers:
         return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
@@ -178,7 +183,7 @@ def _shown(call: _Call) -> dict[str, Any]:
 
 def _listed(call: _Call, one: dict[str, Any]) -> dict[str, Any]:
     """The only one that there is."""
-    if call.dialect.name == "gemini":
+    if _is_googles(call):
         return {"models": [one]}
     if "anthropic-version" in call.headers:
         return {"data": [one], "has_more": False, "first_id": one["id"], "last_id": one["id"]}

@@ -32,6 +32,17 @@ class _Said:
         """As fields of a step."""
         return {"timestamp": self.at, "extra": {"duration_s": round(self.duration_s, 6)}}
 
+    @property
+    def metrics(self) -> StepMetrics:
+        """What it took."""
+        used = self.completion.usage
+        return StepMetrics(
+            prompt_tokens=used.input_tokens,
+            completion_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens,
+            cost_usd=self.completion.cost_usd,
+        )
+
     def is_told_in(self, step: Step) -> bool:
         """Whether a step of a log is made of this answer: by its calls, or by its words."""
         asked = {name for call in self.completion.message.tool_calls for name in (call.id, f"toolu_{call.id}")}
@@ -67,7 +78,8 @@ class ExchangeSteps:
     def dated(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """Steps of a log, which seldom has a clock, with the times of the answers that they are made of.
 
-        Both are in order; a step that is made of no answer has the time of the one before it, or of the first.
+        They get the answers' tokens as well, where the log does not tell them. Both are in order; a step that is made
+        of no answer has the time of the one before it, or of the first.
         """
         if not self._said:
             return steps
@@ -78,7 +90,8 @@ class ExchangeSteps:
             if match is not None:
                 place, latest = match + 1, self._said[match]
                 moment = latest.moment
-                found.append(step.model_copy(update={**moment, "extra": {**(step.extra or {}), **moment["extra"]}}))
+                known = {"extra": {**(step.extra or {}), **moment["extra"]}, "metrics": step.metrics or latest.metrics}
+                found.append(step.model_copy(update={**moment, **known}))
             else:
                 found.append(step.model_copy(update={"timestamp": latest.at}))
         return tuple(found)
@@ -100,12 +113,7 @@ class ExchangeSteps:
             model_name=said.model,
             tool_calls=calls or None,
             observation=Observation(results=results) if results else None,
-            metrics=StepMetrics(
-                prompt_tokens=said.usage.input_tokens,
-                completion_tokens=said.usage.output_tokens,
-                cached_tokens=said.usage.cached_tokens,
-                cost_usd=said.cost_usd,
-            ),
+            metrics=answer.metrics,
             llm_call_count=1,
             **answer.moment,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from termarena.broker.contract import Refusal, Screened
 from termarena.broker.dialects.parts import as_text, lowered, merged, new_id, objects, shown_input, shown_output
@@ -192,16 +192,46 @@ def _message(item: dict[str, Any]) -> Message | None:
 
 def _called(item: Mapping[str, Any]) -> ToolCall:
     given = item.get("arguments") if item.get("type") == "function_call" else json.dumps({"input": item.get("input")})
-    return ToolCall(str(item.get("call_id") or item.get("id")), str(item.get("name")), as_text(given))
+    name = _joined(item.get("namespace"), str(item.get("name")))
+    return ToolCall(str(item.get("call_id") or item.get("id")), name, as_text(given))
+
+
+class _Offered(NamedTuple):
+    """A tool, and the namespace that it stands in; a model of another interface knows both as one name."""
+
+    tool: dict[str, Any]
+    space: str | None
+
+    @property
+    def name(self) -> str:
+        return _joined(self.space, str(self.tool["name"]))
+
+    @property
+    def is_free_form(self) -> bool:
+        return self.tool.get("type") == "custom"
+
+    @property
+    def called_as(self) -> dict[str, Any]:
+        """The fields of a call."""
+        return {"name": self.tool["name"], **({"namespace": self.space} if self.space else {})}
+
+
+def _joined(space: object, name: str) -> str:
+    return f"{space}__{name}" if space else name
+
+
+def _offered(tools: list[dict[str, Any]], space: str | None = None) -> Iterator[_Offered]:
+    for tool in tools:
+        if tool.get("type") == "namespace":
+            yield from _offered(objects(tool.get("tools"), "tools"), str(tool.get("name") or ""))
+        elif tool.get("name"):
+            yield _Offered(tool, space)
 
 
 def _specs(tools: list[dict[str, Any]]) -> Iterator[ToolSpec]:
-    for tool in tools:
-        if tool.get("type") == "namespace":
-            yield from _specs(objects(tool.get("tools"), "tools"))
-        elif tool.get("name"):
-            schema = _ONE_TEXT if tool.get("type") == "custom" else tool.get("parameters") or {}
-            yield ToolSpec(str(tool["name"]), str(tool.get("description") or ""), schema)
+    for one in _offered(tools):
+        schema = _ONE_TEXT if one.is_free_form else one.tool.get("parameters") or {}
+        yield ToolSpec(one.name, str(one.tool.get("description") or ""), schema)
 
 
 def _items(answer: Completion, asked: Asked) -> list[dict[str, Any]]:
@@ -210,13 +240,14 @@ def _items(answer: Completion, asked: Asked) -> list[dict[str, Any]]:
     if said.content:
         content = [{"type": "output_text", "text": said.content, "annotations": [], "logprobs": []}]
         items.append(_item("message", "msg_", role="assistant", content=content))
-    free = {tool.get("name") for tool in asked.body.get("tools") or () if tool.get("type") == "custom"}
+    offered = {one.name: one for one in _offered(objects(asked.body.get("tools"), "tools"))}
     for call in said.tool_calls:
-        if call.name in free:
-            text = _only_text(call.arguments)
-            items.append(_item("custom_tool_call", "ctc_", call_id=call.id, name=call.name, input=text))
+        one = offered.get(call.name)
+        named = {"call_id": call.id, **(one.called_as if one else {"name": call.name})}
+        if one is not None and one.is_free_form:
+            items.append(_item("custom_tool_call", "ctc_", **named, input=_only_text(call.arguments)))
         else:
-            items.append(_item("function_call", "fc_", call_id=call.id, name=call.name, arguments=call.arguments))
+            items.append(_item("function_call", "fc_", **named, arguments=call.arguments))
     return items
 
 
