@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -95,6 +96,28 @@ async def test_curl_over_both_schemes(bench: Bench, internet: Internet) -> None:
     assert len(internet.asked) == asked == 4
     paths = [path.name for path in (bench.folder / "sha256").iterdir()]
     assert len(paths) == 3  # the file once for both addresses, the empty redirect, the error page
+
+
+async def test_a_connection_through_the_proxy_is_used_once(tmp_path: Path) -> None:
+    """The proxy ends it after one answer: a second request may come too late, and would be recorded as not reached."""
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n1\n")
+        writer.close()
+
+    network = Network(mode="allowlist", allowed_hosts=("127.0.0.9",))
+    async with await asyncio.start_server(serve, "127.0.0.9", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with Recorder(tmp_path / "kept", network, Scrubber()) as recorder:
+            for name in ("one", "two"):
+                answer = await recorder.answer(Asked("GET", f"http://127.0.0.9:{port}/{name}", {}))
+                assert [part async for part in answer.body] == [b"1\n"]
+    assert connections == 2
 
 
 async def test_pip_installs_from_an_index(bench: Bench, internet: Internet) -> None:

@@ -114,6 +114,10 @@ class Recorder:
             raise ValueError("a recorder answers while it is open")
         headers = {name: value for name, value in asked.headers.items() if name not in NOT_SENT}
         headers["accept-encoding"] = "identity"
+        if asked.url.startswith("http:"):
+            # The proxy ends such a connection after one answer, which the server's own words need not say: a client
+            # that keeps it may ask again on a connection that is just being ended.
+            headers["connection"] = "close"
         try:
             request = self._client.build_request(asked.method, asked.url, headers=headers, content=asked.body or None)
             got = await self._client.send(request, stream=True)
