@@ -109,7 +109,7 @@ async def test_what_differs_from_run_to_run_is_no_fact(bench: Bench, tmp_path: P
     [
         (session("Gone", command("cp /srv/data.csv .", "", 0), "echo x > y"), "reproduce", "cp /srv/data.csv"),
         (session("Only the time", "date +%s > now.txt"), "test", "nothing that it leaves"),
-        (session("No such program", "frobnicate-7 > x"), "reproduce", "frobnicate-7"),
+        (session("No such program", "frobnicate-7 > x"), "synthesize", "done by frobnicate-7, which Debian"),
         (session("Dangerous", "touch a", "rm -rf /", "touch b"), "screen", "removes /"),
     ],
     ids=["missing input", "only noise", "unknown program", "dangerous"],

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -30,7 +31,6 @@ from termarena.sandbox.drivers import open_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.needs("git")
 
@@ -89,6 +89,14 @@ def test_a_repository_comes_as_it_was_on_the_day(http_root: str, tmp_path: Path)
     again = fetch_repository(Clone(URL, "/app/tool"), "2023-01-01T00:00:00Z", rules, tmp_path / "cache")
     assert again.commit != found.commit
     assert again.licence == "LICENSE"
+
+
+def test_a_cache_may_be_named_from_where_one_is(
+    http_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": http_root})
+    assert fetch_repository(Clone(URL, "/app/tool"), MARCH, rules, Path("forge/cache")).bundle.is_file()
 
 
 @contextmanager

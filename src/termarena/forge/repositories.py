@@ -125,6 +125,7 @@ def fetch_repository(clone: Clone, recorded_at: str | None, rules: RepositoryRul
     if recorded_at is None:
         raise RecordingRefused(GATE, f"{clone.url} was cloned, and the recording does not tell on which day")
     place = _place_of(clone.url, rules)
+    cache = cache.absolute()  # git works in there
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("w") as lock:  # two recordings of one repository, or two forges in one folder
         fcntl.flock(lock, fcntl.LOCK_EX)
