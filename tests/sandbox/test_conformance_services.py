@@ -10,7 +10,7 @@ import pytest
 from sandbox.composing import Composer, base_archive, composed
 from sandbox.support import out
 from termarena.core.errors import BuildError, SandboxBroken, SandboxStartError, ServiceFailed
-from termarena.sandbox import Feature, Limits, SandboxSpec
+from termarena.sandbox import Limits, SandboxSpec
 from termarena.sandbox.compositions import ComposedSandbox
 from termarena.sandbox.docker.address import find_address
 from termarena.sandbox.docker.sweeping import ask
@@ -39,7 +39,7 @@ services:
   web:
     build: {context: web, args: {GREETING: from web}}
     command: ["mkdir /tmp/www; echo $$GREETING > /tmp/www/index.html; echo serving; exec httpd -f -p 8000 -h /tmp/www"]
-    user: USER
+    user: alice
     working_dir: /srv/below
     restart: always
     expose: [8000]
@@ -105,10 +105,9 @@ def composer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 async def test_services_are_as_their_file_says_and_all_goes(composer: Composer, tmp_path: Path) -> None:
     async with composer.driver() as driver:
-        user = "alice" if Feature.USERS in driver.capabilities().features else "root"
         root = composed(
             tmp_path / "task",
-            FILE.replace("USER", user),
+            FILE,
             **{"vars.env": "# both\nQUOTED='a b'\nPLAIN=c\n", "one.txt": "one\n"},
             given__word="given\n",
             web__Dockerfile=WEB,
@@ -118,7 +117,7 @@ async def test_services_are_as_their_file_says_and_all_goes(composer: Composer, 
         async with driver.start(prepared.spec) as box:
             assert isinstance(box, ComposedSandbox)
             assert (await out(box, LOOK)).splitlines() == SEEN
-            await _look_at_services(box, user)
+            await _look_at_services(box)
             slow = await box.exec(["sh", "-c", "setsid sleep 90 & sleep 91"], timeout_s=0.5)
             assert slow.timed_out
             assert await box.processes() == ()
@@ -139,14 +138,13 @@ async def test_services_are_as_their_file_says_and_all_goes(composer: Composer, 
     assert sorted(path.name for path in (tmp_path / "task/given").iterdir()) == ["word"]
 
 
-async def _look_at_services(box: Sandbox, user: str) -> None:
+async def _look_at_services(box: Sandbox) -> None:
     assert isinstance(box, ComposedSandbox)
     assert box.services == ("job", "web")
     web = box.service("web")
-    assert await out(web, "stat -c %U /data; cat /data/seed; echo mine > /data/more") == f"{user}\nseed"
-    assert (
-        await out(web, "for at in /proc/[0-9]*; do case $(cat $at/comm) in httpd) stat -c %U $at;; esac; done") == user
-    )
+    assert await out(web, "stat -c %U /data; cat /data/seed; echo mine > /data/more") == "alice\nseed"
+    owners = "for at in /proc/[0-9]*; do case $(cat $at/comm) in httpd) stat -c %U $at;; esac; done"
+    assert await out(web, owners) == "alice"
     assert await out(box, "cat /seeded/more") == "mine"
     assert await box.logs("web") == b"serving\n"
     with pytest.raises(SandboxBroken, match="there is: job, web"):

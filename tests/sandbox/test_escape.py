@@ -15,7 +15,7 @@ import pytest
 
 from sandbox.support import out, sh
 from termarena.core.errors import SandboxFileError
-from termarena.sandbox.namespace.inside import calling, registrar, seccomp
+from termarena.sandbox.namespace.inside import calling, owners, registrar, seccomp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,6 +256,9 @@ def test_programs_do_not_get_behind_what_they_are_taken_for(tmp_path: Path) -> N
         assert os.fstat(fd).st_ino == (tmp_path / "target").stat().st_ino
     finally:
         os.close(fd)
+    for value in (b"1", b"1:", b":1", b"-1:1", b"99999999999:1", b"4294967295:0", b"1:" + b"0" * 30 + b"1"):
+        assert owners.parsed(value) is None
+    assert owners.parsed(b"12:34") == (12, 34)
     folder, name = calling.Place(os.getpid(), calling.HERE, f"{tmp_path}/new/").open_parent()
     os.close(folder)
     assert name == "new"

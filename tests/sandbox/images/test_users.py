@@ -172,6 +172,12 @@ for name, args in calls.items():
     ctypes.set_errno(0)
     print(name, getattr(libc, name)(*args), errno.errorcode.get(ctypes.get_errno(), 0))
 os.setuid(0)
+os.close(os.open("/forged", os.O_CREAT))
+for value in (b"99999999999:1", b"12:34"):
+    os.setxattr("/forged", "user.termarena.owner", value)
+    print("forged", os.stat("/forged").st_uid)
+for path in ("/proc/99999999999999999999", "/proc/\\u00b2", "/proc/999999999"):
+    assert not os.path.exists(path)
 """
 INSTALL = """
 import asyncio, json, sys
@@ -234,6 +240,7 @@ def test_a_package_is_installed_and_its_service_drops_to_its_user_with_one_id() 
         assert done.returncode == 0, done.stderr[-3000:]
     answered = dict(line.split(" ", 1) for line in done.stderr.splitlines() if line.endswith(("EFAULT", "EBADF")))
     assert {"chown", "stat", "fchown", "getresuid", "mkdir", "open"} <= answered.keys(), done.stderr[-2000:]
+    assert [line for line in done.stderr.splitlines() if line.startswith("forged")] == ["forged 0", "forged 12"]
     asked, problem, told, users = json.loads(done.stdout)
     name, keeper, nobody = told
     assert name == "keeper"

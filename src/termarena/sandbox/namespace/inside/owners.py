@@ -14,6 +14,8 @@ from typing import Final
 
 from .tar import OWNER, open_folder
 
+LONGEST: Final = 24
+LARGEST_ID: Final = 0xFFFFFFFE
 MOST_UNMARKED: Final = 100_000
 """Beyond it the oldest are forgotten: process 1 has no other bound to its memory."""
 _UNMARKED: dict[tuple[int, int], tuple[int, int]] = {}
@@ -36,7 +38,10 @@ def marked(uid: int, gid: int) -> bytes:
 def parsed(value: bytes) -> tuple[int, int] | None:
     """The owner that a value tells; None for one that is none: programs may write it too."""
     uid, _, gid = value.partition(b":")
-    return (int(uid), int(gid)) if uid.isdigit() and gid.isdigit() and len(value) < 24 else None  # noqa: PLR2004 - two ids
+    if len(value) > LONGEST or not uid.isdigit() or not gid.isdigit():
+        return None
+    found = int(uid), int(gid)
+    return found if max(found) <= LARGEST_ID else None
 
 
 def of(path: str, found: os.stat_result | None = None) -> tuple[int, int] | None:

@@ -33,6 +33,7 @@ STATX_USER: Final = 20
 MOST_GROUPS: Final = 65_536
 MOST_COMING: Final = 256
 """Files that are about to be made; of callers that ended before they made one, the oldest are forgotten."""
+LONGEST_PID: Final = 9
 MARKED_FROM: Final = 1 << 40
 """A soft limit of this size is the marker itself: the process is root."""
 
@@ -98,7 +99,7 @@ class Registrar:
             value, flags = (0, GO_ON) if answer is None else (answer, 0)
         except OSError as problem:
             error = -(problem.errno or errno.EIO)
-        except ValueError:
+        except (ValueError, OverflowError, struct.error):
             error = -errno.EINVAL
         with contextlib.suppress(OSError):
             fcntl.ioctl(listener, ANSWER, REPLY.pack(notice, value, error, flags))
@@ -229,13 +230,14 @@ class Registrar:
         """`stat` and its relatives, of what is not root's; anything else, errors too, is the kernel's to answer."""
         try:
             place = call.place()
-            if not owners.is_somebodys(place.shortcut, follows=place.follows):
+            owner = self._owner_of_process(place.path)
+            if owner is None and not owners.is_somebodys(place.shortcut, follows=place.follows):
                 return None
             fd = place.open()
         except OSError:
             return None
         try:
-            owner = owners.of(f"/proc/self/fd/{fd}")
+            owner = owner or owners.of(f"/proc/self/fd/{fd}")
             if owner is None:
                 return None
             if call.name == "statx":
@@ -248,6 +250,15 @@ class Registrar:
         finally:
             os.close(fd)
         return 0
+
+    def _owner_of_process(self, path: str) -> tuple[int, int] | None:
+        """Whose the folder of a process in /proc is, and what lies in it; None for root's, and any other path."""
+        _, _, number = path.partition("/proc/")
+        number = number.partition("/")[0]
+        if not path.startswith("/proc/") or not (number.isascii() and number.isdigit()) or len(number) > LONGEST_PID:
+            return None
+        who = self.who(int(number))
+        return None if who is identities.ROOT else (who.users.effective, who.groups.effective)
 
     # What is made.
 
