@@ -97,6 +97,7 @@ ODD = [
     '{"type": "step_finish", "part": {"tokens": [], "cost": "x"}}', '{"type": "result", "stats": 1, "usage": 2}',
     '{"type": "message", "message": {"role": "assistant", "content": [{"type": "toolRequest", "toolCall": 1}, 5]}}',
     '{"type": "message", "message": {"role": "user", "content": [{"type": "toolResponse", "toolResult": 1}]}}',
+    '{"type": "item.completed", "item": {"type": "mcp_tool_call", "result": {"content": [1]}, "error": "x"}}',
     '{"messages": [1, {"role": "tool"}, {"role": "assistant", "tool_calls": [{}]}, {"role": "odd"}]}', "[" * 5000,
 ]  # fmt: skip
 
@@ -118,6 +119,18 @@ def test_a_trajectory_of_mini_swe_agent_tells_the_same() -> None:
     assert told.steps[0].metrics is not None
     assert told.steps[0].metrics.prompt_tokens == 900
     assert told.last_words == "Submitted"
+
+
+def test_codex_tells_what_a_tool_of_an_mcp_server_gave() -> None:
+    told = read_log("codex", _text("codex-0.166.0-mcp.jsonl"))
+    [(call, result)] = [
+        (call, result)
+        for step in told.steps
+        for call in step.tool_calls or ()
+        for result in (step.observation.results if step.observation else ())
+    ]
+    assert (call.function_name, call.arguments) == ("mcp__numbers__write_number", {"number": 1})
+    assert (result.content, told.unknown_lines) == ("the number 1 is in its place", 0)
 
 
 def test_answers_that_mini_swe_agent_could_not_use_are_its_models_all_the_same() -> None:

@@ -67,11 +67,23 @@ class _Reader:
         elif kind == "command_execution":
             self.drafts.call(self.drafts.last, identity, "shell", {"command": item.get("command")})
             self.drafts.result(identity, str(item.get("aggregated_output", "")), exit_status=item.get("exit_code"))
+        elif kind == "mcp_tool_call":
+            self._asked_server(identity, item)
         elif kind == "error":
             self.drafts.begin(str(item.get("message", "")), extra={"failed": True})
         else:
             rest = {name: value for name, value in item.items() if name not in ("id", "type")}
             self.drafts.call(self.drafts.last, identity, str(kind), rest)
+
+    def _asked_server(self, identity: str, item: Mapping[str, Any]) -> None:
+        name = f"mcp__{item.get('server')}__{item.get('tool')}"
+        self.drafts.call(self.drafts.last, identity, name, item.get("arguments"))
+        content = table(item, "result").get("content")
+        parts = content if isinstance(content, list) else []
+        said = "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts if isinstance(part, dict))
+        problem = table(item, "error").get("message")
+        failed = True if item.get("status") == "failed" or problem else None
+        self.drafts.result(identity, said or str(problem or ""), is_error=failed)
 
     def _used(self, usage: Mapping[str, Any]) -> None:
         self.usage = Usage(
