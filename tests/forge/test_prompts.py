@@ -88,6 +88,17 @@ def test_a_prompt_that_is_slow_to_come() -> None:
     ] * 2
 
 
+def test_what_was_printed_before_the_screen_was_cleared_is_kept() -> None:
+    def typed(text: str) -> list[tuple[float, str]]:
+        return [(0.5, "$ "), *((0.05, key) for key in text), (0.2, "\r\n")]
+
+    raw = _cast(
+        *typed("cat a"), (0.1, "one\r\ntwo\r\n"), (1, "\x1b[2J\x1b[H"), *typed("ls"), (0.1, "a\r\n"), (0.1, "$ ")
+    )
+    found = read_bytes(raw, source="a.cast").commands
+    assert [(command.text, command.output) for command in found] == [("cat a", "one\ntwo"), ("ls", "a")]
+
+
 def test_a_screen_that_is_cleared_while_a_line_is_typed() -> None:
     prompt = f"\x1b[0m\x1b[27m\x1b[24m\x1b[J~/a {SIGN} \x1b[K"
     first = ((0, "\r" + prompt), (0.001, ON), (1, "ls"), (0.3, f"{OFF}\r\r\n"), (0.1, "a b\r\n"))

@@ -280,7 +280,7 @@ def _dropped(step: Step) -> Step:
 
 
 def _givens(draft: Draft) -> list[str]:
-    cloned = [one.clone.folder for one in draft.repositories]
+    cloned = [one.clone.folder for one in draft.repositories if one.clone.folder != draft.workdir]
     made = [path for step in draft.steps if step.role is Role.INPUT for path in files_of(step)]
     return list(dict.fromkeys([*cloned, *(given.path for given in draft.inputs), *made]))
 

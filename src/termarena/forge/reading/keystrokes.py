@@ -46,6 +46,10 @@ class KeystrokeWatcher:
         self._at = sign.end
         if sign.kind is SignKind.ALTERNATE and self._running is not None:
             self._running.interactive = True
+        elif sign.kind is SignKind.ERASE and self._running is not None and self._output is not None:
+            # What it printed is about to be gone, as where a demonstration clears the screen before its next line.
+            shown = self._page.text(self._output.place(), self._page.here()).partition("\n")[2]
+            self._running.output = self._running.output or shown.rstrip("\n")
         elif sign.kind is SignKind.EVENT:
             self._at_border(sign.end, at_s)
 
@@ -97,7 +101,7 @@ class KeystrokeWatcher:
             return
         start = self._output.place()
         end = self._page.here()._replace(row=row, column=0)
-        self._running.output = self._page.text(start, end).partition("\n")[2]
+        self._running.output = self._running.output or self._page.text(start, end).partition("\n")[2]
         self._running.ended_s, self._running.ended_at = at_s, self._at
         self._output.free()
         self._running, self._output = None, None
