@@ -196,9 +196,12 @@ async def test_a_battle_that_is_cancelled_takes_no_more_reports(runs: Path, home
 
     with battling_server(runs, home) as server:
         known = Backend(_address(server))
-        async with _party(White(say)) as green, _party(White(say)) as white:
-            green_id = await known.register({"alias": "green", "agent_url": green, "is_green": True})
-            white_id = await known.register({"alias": "white", "agent_url": white})
+        async with (
+            serve(White(say), GREEN_CARD, Place()) as green,
+            serve(White(say), WHITE_CARD, Place()) as white,
+        ):
+            green_id = await known.register({"alias": "green", "agent_url": green.url, "is_green": True})
+            white_id = await known.register({"alias": "white", "agent_url": white.url})
             battle = await known.start(
                 {"green_agent_id": green_id, "opponents": [{"name": "w", "agent_id": white_id}], "config": {}}
             )
