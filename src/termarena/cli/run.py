@@ -55,14 +55,15 @@ class _RunCommand(FetchCommand):
     def _refuse_twice(self, ctx: Context, words: list[str]) -> None:
         """Of two values the last would be taken and the first forgotten without a word."""
         _, _, given = self.make_parser(ctx).parse_args(args=[*words])
-        once = [option for option in given if not getattr(option, "multiple", True)]
+        once = [
+            option for option in given if not getattr(option, "multiple", True) and not getattr(option, "is_flag", True)
+        ]
         twice = next((option for option in once if once.count(option) > 1), None)
-        if twice is not None and not getattr(twice, "is_flag", False):
+        if twice is not None:
             from termarena.core.errors import UsageError
 
-            each = "run each, then: termarena compare RUN RUN"
-            hint = f"a run has one {twice.name}; {each}" if twice.name in ("agent", "model") else "give it once"
-            raise UsageError(f"{twice.opts[0]} was given twice", hint=hint)
+            each = "a run has one model; run each, then: termarena compare RUN RUN"
+            raise UsageError(f"{twice.opts[0]} was given twice", hint=each if twice.name == "model" else "give it once")
 
 
 def _with_samples(arguments: list[str]) -> list[str]:
