@@ -74,8 +74,9 @@ class MessagesDialect:
     def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
         """With thoughts that leave room for words: Anthropic refuses a request whose thoughts may be as long as all."""
         clean = lowered(body, ("max_tokens",), most_tokens)
-        thinking = clean.get("thinking")
-        wanted = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+        given = clean.get("thinking")
+        thinking = given if isinstance(given, dict) else {}
+        wanted = thinking.get("budget_tokens")
         if not isinstance(wanted, int) or wanted < clean["max_tokens"]:
             return clean
         if clean["max_tokens"] <= LEAST_THOUGHTS:

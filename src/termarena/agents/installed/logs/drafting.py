@@ -123,5 +123,6 @@ def count(value: object) -> int | None:
 
 def dollars(value: object) -> float | None:
     """A cost; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= MOST_DOLLARS else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= MOST_DOLLARS else None
