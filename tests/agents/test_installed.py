@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -167,6 +168,18 @@ def test_steps_of_a_log_have_the_times_of_the_answers_that_they_are_made_of() ->
     assert dated[1].extra == {"kept": True, "duration_s": 0.25}
     assert [step.metrics.prompt_tokens if step.metrics else None for step in dated] == [None, 7, 7, None, 7]
     assert [step.message for step in dated] == [step.message for step in told]
+
+
+def test_a_log_of_very_many_lines_is_not_held_against_every_answer() -> None:
+    seen = ExchangeSteps()
+    for number in range(2_000):
+        answer = Completion(Message("assistant", f"answer {number}"), "stop", TokenUsage(7, 3))
+        seen.add(Exchanged("/v1/messages", {}, 200, {}, 0.25, answer), None)
+    told = (*(Step(message=f"noise {number}") for number in range(10_000)), Step(message="answer 1999"))
+    began_s = time.process_time()
+    dated = seen.dated(told)
+    assert time.process_time() - began_s < 3  # each against each takes tens of seconds
+    assert dated[-1].metrics is not None
 
 
 async def test_the_real_key_is_nowhere_in_the_sandbox_and_in_no_file(house: House) -> None:

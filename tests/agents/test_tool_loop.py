@@ -11,9 +11,10 @@ from running import termarena
 from support.model_bench import ModelBench
 from support.model_server import ModelServer, Turn, declined, said
 from support.tasks import Made
-from termarena.core.errors import UsageError
+from termarena.core.errors import ClusterError, UsageError
 from termarena.core.trajectory import read_trajectory
-from termarena.models import ModelLimits, RunModels
+from termarena.models import Brought, ModelLimits, RunModels
+from termarena.models.budget import Amount, Budget
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,6 +193,18 @@ async def test_a_spent_budget_ends_the_trial_and_what_was_done_counts(bench: Mod
         result = await bench.run(f"openai:toy@{server.url}", limits=ModelLimits(trial_tokens=2600))
     assert (result.outcome, result.agent_end) == ("solved", "resource_limit")
     assert result.agent.message == "the trial's budget of 2600 tokens is spent"
+
+
+async def test_a_budget_that_cannot_be_asked_any_more_is_not_put_on_the_agent(bench: ModelBench) -> None:
+    class Lost(Budget):
+        def spend(self, amount: Amount) -> None:
+            raise ClusterError(f"the process that keeps the run's budget is lost: {amount}")
+
+    model = bench.scripted(call("EXECUTE", command="true"), call("TASK_COMPLETE"))
+    result = await bench.run(model, brought=Brought(budget=Lost("run")))
+    assert (result.outcome, result.fault, result.agent_error) == ("unscored", "infra", None)
+    assert result.fault_detail is not None
+    assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("ClusterError", True)
 
 
 async def test_what_a_model_used_is_known_after_a_timeout(bench: ModelBench) -> None:

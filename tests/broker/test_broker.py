@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -184,6 +185,7 @@ async def test_headers_of_the_interface_go_on_and_the_agents_other_ones_do_not()
     [
         ({"service_tier": "priority"}, ("service_tier",)),
         ({"service_tier": 1, "speed": "fast"}, ("service_tier", "speed")),
+        ({"serviceTier": "priority"}, ("serviceTier",)),
         ({"service_tier": "auto"}, ()),
         ({"service_tier": None}, ()),
     ],
@@ -195,7 +197,7 @@ async def test_answers_at_another_price_than_the_budgets_are_not_asked_for(
         async with a_desk(f"openai:toy@{server.url}") as desk:
             assert (await desk.post(PATHS["chat"], {**HELLO, **more})).status_code == 200
             assert desk.kept[0].stripped == stripped
-            assert ("service_tier" in server.requests[0]) is not bool(stripped)
+            assert {*more} - {*server.requests[0]} == {*stripped}
 
 
 @pytest.mark.parametrize(
@@ -416,6 +418,22 @@ async def test_a_connection_that_asks_nothing_is_closed(scripted: str, monkeypat
     monkeypatch.setattr("termarena.broker.server.FIRST_REQUEST_S", 0.05)
     async with a_desk(scripted) as desk, asyncio.timeout(60), _connected(desk.broker.address, 1) as [reader]:
         assert await reader.read() == b""
+
+
+async def test_a_connection_that_was_closed_is_not_remembered(scripted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("termarena.broker.server.FIRST_REQUEST_S", 600)
+    async with a_desk(scripted) as desk, asyncio.timeout(60):
+        before = _doors()
+        async with _connected(desk.broker.address, 30):
+            assert (await desk.post(PATHS["chat"], HELLO)).status_code == 200  # all of them were taken before it
+            assert _doors() == before + 31
+        while _doors() > before + 1:  # noqa: ASYNC110 - until it has seen that they are closed
+            await asyncio.sleep(0.01)
+
+
+def _doors() -> int:
+    gc.collect()
+    return sum(type(one).__name__ == "Door" for one in gc.get_objects())
 
 
 async def test_two_seats_have_accounts_of_their_own(scripted: str) -> None:

@@ -292,3 +292,33 @@ def test_a_free_form_tool_is_called_with_its_text() -> None:
     assert (item["type"], item["input"]) == ("custom_tool_call", "*** Begin Patch")
     request = ResponsesDialect().read({"input": [item | {"output": "ok"}, {"role": "user", "content": "go on"}]})
     assert json.loads(request.messages[0].tool_calls[0].arguments) == {"input": "*** Begin Patch"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "settings"),
+    [
+        ({}, {"maxOutputTokens": 50}),
+        ({"generationConfig": {"maxOutputTokens": 7, "seed": 1}}, {"maxOutputTokens": 7, "seed": 1}),
+        ({"generation_config": {"max_output_tokens": 9000}}, {"maxOutputTokens": 50}),
+        ({"generationConfig": {"max_output_tokens": 9000, "topK": 3}}, {"maxOutputTokens": 50, "topK": 3}),
+        ({"generationConfig": "x", "generation_config": {"max_output_tokens": 9}}, {"maxOutputTokens": 9}),
+    ],
+)
+def test_googles_limit_is_found_in_either_spelling(asked: dict[str, Any], settings: dict[str, Any]) -> None:
+    shortened = GeminiDialect().shortened({**asked, "contents": []}, 50)
+    assert shortened == {"contents": [], "generationConfig": settings}
+
+
+@pytest.mark.parametrize(
+    ("most", "thinking"),
+    [
+        (60_000, {"type": "enabled", "budget_tokens": 31_999}),
+        (8_000, {"type": "enabled", "budget_tokens": 4_000}),
+        (1_100, {"type": "enabled", "budget_tokens": 1_024}),
+        (1_024, None),
+    ],
+)
+def test_a_shorter_message_has_shorter_thoughts(most: int, thinking: dict[str, Any] | None) -> None:
+    body = {"max_tokens": 32_000, "thinking": {"type": "enabled", "budget_tokens": 31_999}}
+    shortened = MessagesDialect().shortened(body, most)
+    assert (shortened["max_tokens"], shortened.get("thinking")) == (min(most, 32_000), thinking)

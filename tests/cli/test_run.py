@@ -253,7 +253,8 @@ def test_the_samples_are_the_default_and_said_aloud(env: dict[str, str], tmp_pat
         (["--timeout-multiplier", "0"], 2, "--timeout-multiplier"),
         (["--grading", "wild"], 2, "wild"),
         (["-t", "hello-world", "--out", "/proc/run"], 2, "/proc/run"),
-        (["--agent", "oracle", "-a", "nop"], 2, "--agent was given twice\nhint: a run has one agent"),
+        (["--model", "one", "--model=other"], 2, "--model was given twice\nhint: a run has one model"),
+        (["--strict", "--strict", "-k", "2", "--attempts", "3"], 2, "--attempts was given twice\nhint: give it once"),
         (["--out", "one", "--out=other"], 2, "--out was given twice"),
     ],
 )

@@ -36,6 +36,8 @@ def test_the_run_goes_on_with_the_other_agents(tasks: str, tmp_path: Path, capsy
     words = [word for agent in agents for word in ("--agent", agent)]
     assert main(["run", "--path", tasks, "--driver", "namespace", *words, "--model", "scripted:model.json"]) == 2
     told = capsys.readouterr().err
+    assert "nop takes no model: it runs without one" in told
+    assert told.index("cli:no-such-agent does not run") < told.index("nop on 1 task"), "before the first run"
     for agent in agents[1:4]:
         assert f"{agent} does not run" in told
     assert "its install script ended with status 7" in told

@@ -46,6 +46,21 @@ def test_kinds_are_kept_apart_and_in_order_at_their_times() -> None:
         assert "".join(event.text for event in shown if event.code == code) == "[secret MY_KEY]".join(rest)
 
 
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeKKF2Q",
+        "sk-proj-abc-task-DEF123456_7890abcd",
+        f"{PEM[:60]}\n{PEM}",
+    ],
+)
+def test_a_secret_that_holds_its_own_beginning_once_more_waits_from_the_first(secret: str) -> None:
+    screen = EventScrubber(SCRUBBER)
+    shown = [one for n, letter in enumerate(f"{secret}\n") for one in screen.add(TextEvent(n, "i", letter))]
+    assert "".join(event.text for event in shown) == SCRUBBER.scrub(f"{secret}\n")
+    assert "[secret" in SCRUBBER.scrub(secret)
+
+
 @pytest.mark.parametrize("begun", ["-----BEGIN ", "sk-", "Bearer ", "eyJ"])
 def test_what_never_becomes_a_secret_does_not_wait_for_ever(begun: str) -> None:
     screen = EventScrubber(SCRUBBER)

@@ -240,6 +240,12 @@ async def test_a_run_whose_agent_is_gone_stops_and_measures_it_when_it_is_back(
     view = read_run(folder)
     assert (view.state, view.counts.unscored, view.history.stopped_by) == ("interrupted", 4, "AgentGone")
     assert view.counts.unsolved == 0
+
+    async def break_off() -> None:
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError):
+        await _resume(folder, FakeRunner(work=break_off))
     again = FakeRunner()
     end = await _resume(folder, again)
     assert (end.reason, end.progress.solved, end.progress.left) == ("finished", 8, 0)

@@ -9,7 +9,7 @@ from support.tasks import Made, make_task
 from termarena.agents import AgentOptions
 from termarena.agents.mind import LoopOptions
 from termarena.core.run_folder import AttemptFolder
-from termarena.models import ModelLimits, RunModels, Sampling
+from termarena.models import Brought, ModelLimits, RunModels, Sampling
 from termarena.models.http import Patience
 from termarena.runs.opening import plan_of
 from termarena.runs.plan import RunOptions
@@ -43,9 +43,10 @@ class ModelBench:
         made: Made | None = None,
         environ: dict[str, str] | None = None,
         tools: tuple[CustomTool, ...] = (),
+        brought: Brought | None = None,
     ) -> TrialResult:
         task = make_task(self.folder / "task", made)
-        models = RunModels(limits, patience=QUICK, environ=environ or {})
+        models = RunModels(limits, patience=QUICK, environ=environ or {}, brought=brought)
         given = AgentOptions(
             model=model, models=models, loop=LoopOptions(max_steps, Sampling(temperature=0), tools=tools)
         )

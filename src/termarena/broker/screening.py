@@ -31,8 +31,10 @@ _PROVIDERS_BETAS: Final = (
     "fast-mode-",
 )
 # A faster answer at another price than the one that the budget counts with.
+_TIERS: Final = frozenset({"auto", "default", "standard", "standard_only"})
 _USUAL: Final = {
-    "service_tier": frozenset({"auto", "default", "standard", "standard_only"}),
+    "service_tier": _TIERS,
+    "serviceTier": _TIERS,
     "speed": frozenset({"standard"}),
 }
 _MEDIA: Final = ("image_url", "video_url", "audio_url", "file_data")

@@ -145,6 +145,8 @@ def _door(connections: int) -> Any:  # noqa: ANN401 - uvicorn is an extra
     protocol: Any = AutoHTTPProtocol
 
     class Door(protocol):  # type: ignore[misc] # which of two classes it is depends on what is installed
+        patience: asyncio.TimerHandle | None = None
+
         def connection_made(self, transport: asyncio.Transport) -> None:
             """Take one, unless there are too many."""
             super().connection_made(transport)
@@ -152,7 +154,13 @@ def _door(connections: int) -> Any:  # noqa: ANN401 - uvicorn is an extra
                 transport.write(FULL)
                 transport.close()
             else:
-                asyncio.get_running_loop().call_later(FIRST_REQUEST_S, self._expect_request)
+                self.patience = asyncio.get_running_loop().call_later(FIRST_REQUEST_S, self._expect_request)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            """Forget it at once: a sandbox can open and close thousands in the time that one is waited for."""
+            if self.patience is not None:
+                self.patience.cancel()
+            super().connection_lost(exc)
 
         def _expect_request(self) -> None:
             if self.cycle is None:

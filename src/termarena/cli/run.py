@@ -25,7 +25,7 @@ from termarena.cli.choosing import (
     selection,
 )
 from termarena.cli.fetch_options import FetchCommand
-from termarena.cli.output import JsonOption, say
+from termarena.cli.output import ExitStatus, JsonOption, failure_of, report_failure, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typer._click import Context
 
     from termarena.cli.meaning import Meant
+    from termarena.core.errors import TermArenaError
     from termarena.runs.config_lock import RunFacts
     from termarena.runs.plan import RunOptions
     from termarena.tasks import BrokenTask, Dataset, Selection
@@ -55,14 +56,15 @@ class _RunCommand(FetchCommand):
     def _refuse_twice(self, ctx: Context, words: list[str]) -> None:
         """Of two values the last would be taken and the first forgotten without a word."""
         _, _, given = self.make_parser(ctx).parse_args(args=[*words])
-        once = [option for option in given if not getattr(option, "multiple", True)]
+        once = [
+            option for option in given if not getattr(option, "multiple", True) and not getattr(option, "is_flag", True)
+        ]
         twice = next((option for option in once if once.count(option) > 1), None)
-        if twice is not None and not getattr(twice, "is_flag", False):
+        if twice is not None:
             from termarena.core.errors import UsageError
 
-            each = "run each, then: termarena compare RUN RUN"
-            hint = f"a run has one {twice.name}; {each}" if twice.name in ("agent", "model") else "give it once"
-            raise UsageError(f"{twice.opts[0]} was given twice", hint=hint)
+            each = "a run has one model; run each, then: termarena compare RUN RUN"
+            raise UsageError(f"{twice.opts[0]} was given twice", hint=each if twice.name == "model" else "give it once")
 
 
 def _with_samples(arguments: list[str]) -> list[str]:
@@ -159,28 +161,49 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     opened = _open(dataset, path, strict=strict)
     meant = _choose(selection(given), opened)
     if only is not None:
-        raise typer.Exit(_one(only, meant, opened.name, given))
+        raise typer.Exit(_one(only, _facts(only, meant, dataset=opened.name), meant, given))
     raise typer.Exit(_each(agents, meant, opened.name, given))
 
 
 def _each(agents: Sequence[str], meant: Meant, dataset: str, given: Mapping[str, Any]) -> int:
-    """A run for every agent; one that cannot run does not stop the others. The first status that is not 0, if any."""
-    from termarena.cli.output import ExitStatus, failure_of, report_failure
+    """A run for every agent; one that cannot run does not stop the others. The first status that is not 0, if any.
+
+    What can be known of an agent without starting it is told before the first run.
+    """
     from termarena.core.errors import TermArenaError
 
+    ready: list[tuple[RunOptions, RunFacts]] = []
     found = 0
     for word in agents:
         try:
-            own = {**given, "model": None} if _takes_no_model(word) else given
-            status = _one(_options(own, word), meant, dataset, own)
+            options = _options(_own(given, word), word)
+            ready.append((options, _facts(options, meant, dataset=dataset)))
         except TermArenaError as error:
-            report_failure(failure_of(error), as_json=given["json"])
-            say(f"{word} does not run")
-            status = error.exit_status
+            status = _tell_left_out(word, error, as_json=given["json"])
+            found = found or status
+    for options, facts in ready:
+        try:
+            status = _one(options, facts, meant, given)
+        except TermArenaError as error:
+            status = _tell_left_out(options.agent, error, as_json=given["json"])
         if status == ExitStatus.INTERRUPTED:
             return status
         found = found or status
     return found
+
+
+def _own(given: Mapping[str, Any], agent: str) -> Mapping[str, Any]:
+    """What was given, as far as it is for this one of several agents."""
+    if given["model"] is None or not _takes_no_model(agent):
+        return given
+    say(f"{agent} takes no model: it runs without one")
+    return {**given, "model": None}
+
+
+def _tell_left_out(agent: str, error: TermArenaError, *, as_json: bool) -> int:
+    report_failure(failure_of(error), as_json=as_json)
+    say(f"{agent} does not run")
+    return error.exit_status
 
 
 def _options(given: Mapping[str, Any], agent: str) -> RunOptions:
@@ -193,15 +216,14 @@ def _options(given: Mapping[str, Any], agent: str) -> RunOptions:
     return options_of(**given_for(RunOptions, {**given, "agent": agent}))
 
 
-def _one(options: RunOptions, meant: Meant, dataset: str, given: Mapping[str, Any]) -> int:
+def _one(options: RunOptions, facts: RunFacts, meant: Meant, given: Mapping[str, Any]) -> int:
     """The run of one agent, or what it would be; its exit status."""
-    facts = _facts(options, meant, dataset=dataset)
     if given["dry_run"]:
         from termarena.cli.planning import print_plan
 
         if options.engine != "local":
             say("a dry run does not ask the cluster: what is told is what this machine could do")
-        print_plan(options, meant, dataset=dataset, json=given["json"])
+        print_plan(options, meant, dataset=facts.dataset, json=given["json"])
         return 0
     return _run(options, meant, facts, to=_Destination(given["out"], given["arena"]), json=given["json"])
 

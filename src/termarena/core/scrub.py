@@ -31,6 +31,9 @@ CONTEXT_BYTES: Final = 16
 """What is kept of the text before a border: more than any pattern looks back."""
 _SECRET_NAME: Final = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?(?:_?\d+)?$", re.IGNORECASE)
 _WORD: Final = rb"[A-Za-z0-9_-]"
+_PEM_BEGIN: Final = b"-----BEGIN "
+_PEM_END: Final = b"-----END "
+_PEM_NAME: Final = rb"[A-Z0-9 ]{0,24}PRIVATE KEY-----"
 
 
 class _Needle(NamedTuple):
@@ -70,18 +73,16 @@ def _shapes() -> Iterator[_Needle]:
     yield _shape("aws-key", b"ASIA", rb"[A-Z0-9]{16}(?![A-Za-z0-9])", 20)
     yield _shape("slack-token", b"xox", rb"[abeoprs]-[A-Za-z0-9-]{10,256}", 300)
     yield _shape("google-key", b"AIza", _WORD + rb"{35}", 39)
-    part = _WORD + rb"{8,4096}"
+    part = _WORD + rb"{8,4096}+"
     yield _shape("jwt", b"eyJ", part + rb"\.eyJ" + part + rb"\." + part, 3 * 4100 + 10)
     yield _Needle("bearer-token", b"earer ", re.compile(rb"earer (?P<secret>[A-Za-z0-9._~+/=-]{16,4096})"), 4096 + 6)
-    begin, end = (rb"-----" + word + rb" [A-Z0-9 ]{0,24}PRIVATE KEY-----" for word in (b"BEGIN", b"END"))
-    pem = re.compile(begin + rb"[\s\S]{0,%d}?" % PEM_BYTES + end)
-    yield _Needle("private-key", b"-----BEGIN ", pem, PEM_BYTES + 120)
+    yield _Needle("private-key", _PEM_BEGIN, re.compile(_PEM_BEGIN + _PEM_NAME), PEM_BYTES + 120)
 
 
 _SHAPES: Final = tuple(_shapes())
 # What may stand behind a marker while more of the secret can still come.
-_OPEN_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/=-]*")
-_PEM_END: Final = b"-----END "
+_TOKEN_BYTES: Final = bytes(byte for byte in range(128) if chr(byte).isalnum()) + b"._~+/=-"
+_WHOLE_PEM_END: Final = re.compile(_PEM_END + _PEM_NAME)
 _OPEN_PEM_END: Final = re.compile(_PEM_END + rb"[A-Z0-9 ]{0,24}(?:PRIVATE KEY-{0,4})?")
 
 
@@ -153,8 +154,7 @@ class Scrubber:
         found: list[Span] = []
         for needle in self._needles:
             if needle.marker in content:
-                group = "secret" if needle.pattern.groups else 0
-                found += [Span(*hit.span(group), needle.name) for hit in needle.pattern.finditer(content)]
+                found += _pems(needle, content) if needle.marker == _PEM_BEGIN else _hits(needle, content)
         found.sort(key=lambda span: (span.start, -span.end))
         apart: list[Span] = []
         for span in found:
@@ -168,10 +168,12 @@ class Scrubber:
         """How many of the last bytes may be the beginning of a secret that is not whole yet: show them later."""
         last = content[-self._longest :]
         held = self._begun(last[-self._longest_marker :])
+        token = len(last.rstrip(_TOKEN_BYTES))
         for needle in _SHAPES:
-            at = last.rfind(needle.marker)
-            if at >= 0 and _is_open(needle, last, at + len(needle.marker)):
-                held = max(held, len(last) - at)
+            # The first marker of several: the second part of a web token begins as the first does.
+            is_pem = needle.marker == _PEM_BEGIN
+            at = _open_pem(last) if is_pem else last.find(needle.marker, max(token - len(needle.marker), 0))
+            held = max(held, len(last) - at if at >= 0 else 0)
         return held
 
     def _begun(self, last: bytes) -> int:
@@ -201,12 +203,33 @@ class Scrubber:
         return _Piece(_replaced(held, spans, start=start, end=cut), len(spans)), cut
 
 
-def _is_open(needle: _Needle, content: bytes, at: int) -> bool:
-    """Whether what stands from `at` on, behind a marker, may still become the needle's secret."""
-    if needle.name != "private-key":
-        return _OPEN_TOKEN.fullmatch(content, at) is not None
-    end = content.find(_PEM_END, at)
-    return end < 0 or _OPEN_PEM_END.fullmatch(content, end) is not None
+def _hits(needle: _Needle, content: bytes) -> Iterator[Span]:
+    group = "secret" if needle.pattern.groups else 0
+    return (Span(*hit.span(group), needle.name) for hit in needle.pattern.finditer(content))
+
+
+def _pems(needle: _Needle, content: bytes) -> Iterator[Span]:
+    """From each beginning to the end that follows it. One pattern for both would look for an end from every beginning,
+    16 KiB far each time."""
+    at, end = 0, None
+    for begin in needle.pattern.finditer(content):
+        if begin.start() < at:
+            continue
+        if end is None or end.start() < begin.end():
+            end = _WHOLE_PEM_END.search(content, begin.end())
+        if end is None:
+            return
+        if end.start() - begin.end() <= PEM_BYTES:
+            at = end.end()
+            yield Span(begin.start(), at, needle.name)
+
+
+def _open_pem(content: bytes) -> int:
+    """Where a key begins that may still come to its end; -1 where none does."""
+    last = content.rfind(_PEM_END)
+    if last >= 0 and _OPEN_PEM_END.fullmatch(content, last):
+        last = content.rfind(_PEM_END, 0, last)
+    return content.find(_PEM_BEGIN, max(last, 0))
 
 
 def _blocks(source: BinaryIO) -> Iterator[bytes]:

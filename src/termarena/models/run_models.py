@@ -273,4 +273,5 @@ class MeteredModel:
             except UnusableReply:
                 self.account.lose(expected)
                 raise
-        return self.account.settle(answer, expected)
+            # Before it is given back: on a cluster others ask the same purse in between.
+            return self.account.settle(answer, expected)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from termarena import __version__
-from termarena.core.errors import AgentGone, NotFound, TaskError, UsageError
+from termarena.core.errors import NotFound, TaskError, UsageError
 from termarena.runs.config_lock import check_digests, lock_of, read_config_lock, write_config_lock
 from termarena.runs.engine import Job
 from termarena.runs.journal import Journal, Tail
@@ -231,7 +231,7 @@ def _tries_left(lock: ConfigLock, history: History, key: TrialKey, resume: Resum
     if outcome != "unscored":
         return range(retries + 1) if outcome is None else None
     last = history.tries(key)[-1]
-    if resume.retry_unscored or (history.stopped_by == AgentGone.__name__ and may_retry(last)):
+    if resume.retry_unscored or (history.lacks_agent and may_retry(last)):
         return range(last.retry + 1, last.retry + 2 + retries)
     if may_retry(last) and last.retry < retries:  # stopped between two tries
         return range(last.retry + 1, retries + 1)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from termarena.core.errors import UsageError
+from termarena.core.errors import AgentGone, UsageError
 from termarena.models.budget import Amount
 from termarena.runs.config_lock import ConfigLock, read_config_lock
 from termarena.runs.journal import JournalReader, Tail
@@ -62,6 +62,8 @@ class History:
     """Tries that followed one that could not be scored."""
     stopped_by: str | None = None
     """Why it last stopped before its end: a signal, a full disk. None while it goes on, and where it was killed."""
+    lacks_agent: bool = False
+    """It stopped since nobody was at its agent's address, and has not come to its end after that."""
     source: str | None = None
     """The dataset that the last resume was pointed to, if one was."""
     changed: dict[str, str] = field(default_factory=dict)
@@ -228,10 +230,12 @@ def _trial_regraded(history: History, event: Event) -> None:
 
 def _run_interrupted(history: History, event: Event) -> None:
     history.stopped_by = event.fields["reason"]
+    history.lacks_agent |= history.stopped_by == AgentGone.__name__
 
 
 def _run_finished(history: History, event: Event) -> None:
     history.finished_at = event.at
+    history.lacks_agent = False
 
 
 _FOLDS: Final[dict[str, Callable[[History, Event], None]]] = {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from termarena.agents.contract import AgentReport, Brief, Elsewhere, Ground, Metered, Resident
 from termarena.agents.workspace import TrialWorkspace
-from termarena.core.errors import AgentGone, SandboxError
+from termarena.core.errors import AgentGone, ClusterError, SandboxError
 from termarena.core.trajectory import TrajectoryAgent
 from termarena.grading.integrity import examine
 from termarena.grading.steps import combine, goes_on
@@ -223,11 +223,12 @@ class Trial:
 
 
 def _is_credible(error: Exception, agent: Agent, workspace: TrialWorkspace) -> bool:
-    """Whether an agent that says so lost its sandbox or its model, or was never there: the workspace raised it, or our
-    own loop did, or nothing of the task was ever told."""
+    """Whether an agent that says so lost its sandbox, its model or its budget, or was never there: the workspace raised
+    it, or our own loop did, or nothing of the task was ever told."""
     if isinstance(error, AgentGone):
         return isinstance(agent, Elsewhere) and not agent.is_told
-    return workspace.has_raised(error) or (isinstance(error, ModelUnavailable) and isinstance(agent, Metered))
+    is_of_loop = isinstance(error, ModelUnavailable | ClusterError) and isinstance(agent, Metered)
+    return workspace.has_raised(error) or is_of_loop
 
 
 async def _hang_up(box: Sandbox, workspace: TrialWorkspace) -> None:

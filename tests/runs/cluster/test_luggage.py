@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from termarena.core.errors import ClusterError, NotFound, UsageError
-from termarena.models import ModelLimits
+from termarena.models import Brought, ModelLimits, RunModels
 from termarena.models.budget import Amount, Budget
+from termarena.models.contract import Message, Request
 from termarena.models.errors import BudgetSpent
 from termarena.runs.cluster import luggage
 from termarena.runs.cluster.luggage import check_out, named_files, take_along
@@ -101,6 +103,22 @@ def test_trials_on_two_nodes_do_not_spend_the_same_tokens() -> None:
         one.spend(Amount(tokens=20))
     with two.reserve(Amount(tokens=40)):
         two.check()
+
+
+async def test_an_answer_is_paid_for_before_what_was_set_aside_for_it_is_free_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Watched(Handle):
+        def __getattr__(self, name: str) -> SimpleNamespace:
+            asked.append(name)
+            return super().__getattr__(name)
+
+    (tmp_path / "model.json").write_text(json.dumps({"replies": [{"content": "Done."}]}))
+    purse = Watched(Purse(ModelLimits(run_tokens=10_000), Amount()))
+    models = RunModels(brought=Brought(budget=NodeBudget("run", purse=purse, ray=Ray(), trial="one")))
+    model = models.open(f"scripted:{tmp_path / 'model.json'}")
+    await model.complete(Request((Message("user", "Go."),)), timeout_s=1)
+    assert asked == ["check", "reserve", "spend", "release"]
 
 
 def test_what_a_lost_trial_had_set_aside_is_free_again() -> None:

@@ -129,6 +129,31 @@ async def test_a_lost_head_ends_every_trial_and_starts_no_other(
     assert cluster.ray.cancelled == [], "nobody is left to be told"
 
 
+async def test_a_head_that_is_lost_while_a_trial_is_handed_over_ends_that_one_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "HEAD_SILENT_S", 0.02)
+    monkeypatch.setattr(runner_module, "HEAD_LOOK_S", 0.001)
+    cluster = Silent()
+    runner = RayTrials(RunOptions(engine="ray"), run_id="run")
+    runner._connected = cluster  # noqa: SLF001 - as after a probe
+    sending = runner._send  # noqa: SLF001 - what takes long where the head is gone
+
+    async def slowly(*given: Any) -> list[Any]:  # noqa: ANN401 - as it is
+        watching = runner._watching  # noqa: SLF001 - it ends when the head is held to be lost
+        assert watching is not None
+        await asyncio.wait([watching])
+        return await sending(*given)
+
+    monkeypatch.setattr(runner, "_send", slowly)
+    task, folder = make_task(tmp_path / "task"), AttemptFolder(tmp_path / "attempt")
+    folder.path.mkdir()
+    async with asyncio.timeout(20):
+        with pytest.raises(HeadLost):
+            await runner.run(plan_of(task, 1), task, folder=folder, retry=0)
+    await runner.aclose()
+
+
 async def test_a_node_that_does_not_answer_is_named_and_one_that_is_lost_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

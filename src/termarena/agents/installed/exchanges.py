@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -11,12 +12,16 @@ from termarena.agents.truncation import head_and_tail
 from termarena.core.trajectory import Observation, ObservationResult, Step, StepMetrics, ToolCall
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from termarena.broker import Exchanged
     from termarena.models.contract import Completion, Request
 
-__all__ = ["ExchangeSteps", "arguments_of"]
+__all__ = ["ExchangeSteps", "arguments_of", "loaded"]
 
 LONGEST_CHARACTERS: Final = 100_000
+DEEPEST: Final = 100
+"""A step that is nested more than 255 deep cannot be written down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +48,36 @@ class _Said:
             cost_usd=self.completion.cost_usd,
         )
 
-    def is_told_in(self, step: Step) -> bool:
-        """Whether a step of a log is made of this answer: by its calls, or by its words."""
-        asked = {name for call in self.completion.message.tool_calls for name in (call.id, f"toolu_{call.id}")}
-        if asked & {call.tool_call_id for call in step.tool_calls or ()}:
-            return True
-        words = self.completion.message.content.strip()
-        return bool(words) and isinstance(step.message, str) and step.message.strip() == words
+    @property
+    def marks(self) -> Iterator[tuple[str, str]]:
+        """What a step of a log that is made of this answer has one of: its calls, or its words."""
+        for call in self.completion.message.tool_calls:
+            yield from (("call", call.id), ("call", f"toolu_{call.id}"))
+        if words := self.completion.message.content.strip():
+            yield "words", words
+
+
+def _marks_of(step: Step) -> Iterator[tuple[str, str]]:
+    yield from (("call", call.tool_call_id) for call in step.tool_calls or ())
+    if isinstance(step.message, str) and (words := step.message.strip()):
+        yield "words", words
+
+
+class _Index:
+    """Which answers a step may be made of. An agent writes as many steps into its log as it likes: none of them is held
+    against every answer."""
+
+    def __init__(self, said: Iterable[_Said]) -> None:
+        self._places: dict[tuple[str, str], list[int]] = {}
+        for place, answer in enumerate(said):
+            for mark in answer.marks:
+                self._places.setdefault(mark, []).append(place)
+
+    def first(self, step: Step, *, since: int) -> int | None:
+        """The first answer from this place on."""
+        found = [self._places[mark] for mark in _marks_of(step) if mark in self._places]
+        later = (places[at] for places in found if (at := bisect_left(places, since)) < len(places))
+        return min(later, default=None)
 
 
 class ExchangeSteps:
@@ -85,8 +113,9 @@ class ExchangeSteps:
             return steps
         found: list[Step] = []
         place, latest = 0, self._said[0]
+        index = _Index(self._said)
         for step in steps:
-            match = next((n for n in range(place, len(self._said)) if self._said[n].is_told_in(step)), None)
+            match = index.first(step, since=place)
             if match is not None:
                 place, latest = match + 1, self._said[match]
                 moment = latest.moment
@@ -129,7 +158,27 @@ def arguments_of(text: object) -> dict[str, Any]:
     if isinstance(text, dict):
         return text
     try:
-        found = json.loads(text) if isinstance(text, str) else text
-    except (ValueError, RecursionError):
+        found = loaded(text) if isinstance(text, str) else text
+    except ValueError:
         found = text
     return found if isinstance(found, dict) else {"text": found}
+
+
+def loaded(text: str) -> Any:  # noqa: ANN401 - any JSON
+    """What a text of JSON holds, fit for a trajectory. Raises ValueError, also for what is nested too deep for one.
+
+    Half of a character, as programs in JavaScript leave where they cut a text, becomes a question mark.
+    """
+    try:
+        found = json.loads(text)
+        if "\\ud" in text or "\\uD" in text:
+            found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    level = [found]
+    for _ in range(DEEPEST):
+        inner = (item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list))
+        level = [item for items in inner for item in items]
+        if not level:
+            return found
+    raise ValueError("nested too deep")

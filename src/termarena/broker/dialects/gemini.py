@@ -84,10 +84,15 @@ class GeminiDialect:
         return Screened(clean, tuple(stripped))
 
     def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
-        """In its settings."""
-        settings = body.get("generationConfig")
-        known = settings if isinstance(settings, dict) else {}
-        return {**body, "generationConfig": lowered(known, ("maxOutputTokens",), most_tokens)}
+        """In its settings; Google takes every name in two spellings, which become one."""
+        known: dict[str, Any] = {}
+        for name in ("generation_config", "generationConfig"):
+            settings = body.get(name)
+            known.update(settings if isinstance(settings, dict) else {})
+        spelled = known.pop("max_output_tokens", None)
+        known.setdefault("maxOutputTokens", spelled)
+        others = {name: value for name, value in body.items() if name != "generation_config"}
+        return {**others, "generationConfig": lowered(known, ("maxOutputTokens",), most_tokens)}
 
     def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:  # noqa: ARG002 - it stands in the path
         """As it is."""

@@ -25,6 +25,8 @@ __all__ = ["MessagesDialect"]
 OWN_TOOLS: Final = frozenset({"custom"})
 # Anthropic's own tools that the agent carries out, in whatever version.
 OWN_TOOL_PREFIXES: Final = ("bash_", "text_editor_", "computer_", "memory_")
+LEAST_THOUGHTS: Final = 1024
+"""Tokens; Anthropic takes no smaller number."""
 _FINISH: Final = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "refused": "refusal"}
 _KINDS: Final = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
 
@@ -70,8 +72,16 @@ class MessagesDialect:
         return Screened(clean, tuple(stripped))
 
     def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
-        """By whichever name the limit has."""
-        return lowered(body, ("max_tokens",), most_tokens)
+        """With thoughts that leave room for words: Anthropic refuses a request whose thoughts may be as long as all."""
+        clean = lowered(body, ("max_tokens",), most_tokens)
+        given = clean.get("thinking")
+        thinking = given if isinstance(given, dict) else {}
+        wanted = thinking.get("budget_tokens")
+        if not isinstance(wanted, int) or wanted < clean["max_tokens"]:
+            return clean
+        if clean["max_tokens"] <= LEAST_THOUGHTS:
+            return {name: value for name, value in clean.items() if name != "thinking"}
+        return {**clean, "thinking": {**thinking, "budget_tokens": max(clean["max_tokens"] // 2, LEAST_THOUGHTS)}}
 
     def addressed(self, body: dict[str, Any], model: str) -> dict[str, Any]:
         """With the model; usage is told anyway."""

@@ -178,6 +178,8 @@ class RayTrials:
     async def _carry_out(self, plan: TrialPlan, task: Task, folder: AttemptFolder, retry: int) -> Ended | Failed:
         """Raises what `_launch` and `Flight.land` raise."""
         flight = await self._launch(plan, task, folder, retry)
+        if self._lost is not None:  # meanwhile: whoever looked for the head does not know of this flight
+            raise self._lost
         self._flights.add(flight)
         try:
             return await flight.land()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from termarena.agents.contract import Usage
 from termarena.agents.installed.logs.contract import ToldLog
-from termarena.agents.installed.logs.drafting import Draft, Drafts, count, lines_of, table
+from termarena.agents.installed.logs.drafting import Draft, Drafts, count, dollars, lines_of, table
 from termarena.core.trajectory import StepMetrics
 
 if TYPE_CHECKING:
@@ -69,12 +69,11 @@ class _Reader:
         self.last_words = _text(row.get("result")) or str(row.get("subtype", ""))
         usage = table(row, "usage")
         metrics = _metrics(usage)
-        cost = row.get("total_cost_usd")
         self.usage = Usage(
             metrics.prompt_tokens,
             metrics.completion_tokens,
             metrics.cached_tokens,
-            float(cost) if isinstance(cost, int | float) else None,
+            dollars(row.get("total_cost_usd")),
         )
 
 

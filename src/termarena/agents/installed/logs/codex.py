@@ -54,7 +54,7 @@ class _Reader:
             self.drafts.begin(self.last_words, extra={"failed": True})
         elif isinstance(row.get("msg"), dict):
             self._old(row, row["msg"])
-        elif kind not in _SILENT and not _is_preamble(row):
+        elif str(kind) not in _SILENT and not _is_preamble(row):
             self.drafts.keep(json.dumps(row))
 
     def _item(self, item: Mapping[str, Any]) -> None:
@@ -110,7 +110,7 @@ class _Reader:
             self._used(table(told, "info", "total_token_usage") or told)
         elif kind == "task_complete":
             self.last_words = str(told.get("last_agent_message") or self.last_words)
-        elif kind not in _OLD_SILENT:
+        elif str(kind) not in _OLD_SILENT:
             self.drafts.keep(json.dumps(row))
 
 

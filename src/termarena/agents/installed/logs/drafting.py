@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.agents.installed.exchanges import arguments_of
+from termarena.agents.installed.exchanges import arguments_of, loaded
 from termarena.agents.truncation import head_and_tail
 from termarena.core.trajectory import Observation, ObservationResult, Step, StepMetrics, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Draft", "Drafts", "count", "lines_of", "table"]
+__all__ = ["Draft", "Drafts", "count", "dollars", "lines_of", "table"]
 
 LONGEST_CHARACTERS: Final = 100_000
 LONGEST_LINE: Final = 4 << 20
+MOST_DOLLARS: Final = 1e9
 
 
 @dataclass(slots=True)
@@ -25,7 +25,8 @@ class Draft:
 
     message: str = ""
     reasoning: str = ""
-    model: str | None = None
+    model: object = None
+    """As the log has it."""
     calls: list[ToolCall] = field(default_factory=list)
     results: dict[str, ObservationResult] = field(default_factory=dict)
     metrics: StepMetrics | None = None
@@ -37,7 +38,7 @@ class Draft:
         return Step(
             message=head_and_tail(self.message, LONGEST_CHARACTERS),
             reasoning_content=head_and_tail(self.reasoning, LONGEST_CHARACTERS) or None,
-            model_name=self.model,
+            model_name=self.model if isinstance(self.model, str) else None,
             tool_calls=tuple(self.calls) or None,
             observation=Observation(results=results) if results else None,
             metrics=self.metrics,
@@ -99,8 +100,8 @@ def lines_of(text: str, drafts: Drafts) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line) if len(line) <= LONGEST_LINE else None
-        except (ValueError, RecursionError):
+            found = loaded(line) if len(line) <= LONGEST_LINE else None
+        except ValueError:
             found = None
         if isinstance(found, dict):
             yield found
@@ -118,3 +119,10 @@ def table(value: object, *names: str) -> Mapping[str, Any]:
 def count(value: object) -> int | None:
     """A number of tokens; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def dollars(value: object) -> float | None:
+    """A cost; None for anything else."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= MOST_DOLLARS else None

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from termarena.agents.contract import Usage
+from termarena.agents.installed.exchanges import loaded
 from termarena.agents.installed.logs.contract import ToldLog
-from termarena.agents.installed.logs.drafting import Draft, Drafts, count, table
+from termarena.agents.installed.logs.drafting import Draft, Drafts, count, dollars, table
 from termarena.core.trajectory import StepMetrics
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ def parse(text: str) -> ToldLog:
     """Its steps, its last words and what it says that it used; a text that is no such document is one unknown step."""
     drafts = Drafts()
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = loaded(text)
+    except ValueError:
         document = None
     messages = document.get("messages") if isinstance(document, dict) else None
     if not isinstance(messages, list):
@@ -64,7 +65,8 @@ def _said(drafts: Drafts, said: Mapping[str, Any], message: Mapping[str, Any]) -
         draft.metrics = StepMetrics(
             prompt_tokens=count(usage.get("prompt_tokens")), completion_tokens=count(usage.get("completion_tokens"))
         )
-    for call in said.get("tool_calls") or ():
+    calls = said.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
         function = table(call, "function")
         identity = call.get("id") if isinstance(call, dict) else None
         drafts.call(draft, str(identity), str(function.get("name", "")), function.get("arguments"))
@@ -80,7 +82,7 @@ def _refused(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _usage(document: Mapping[str, Any]) -> Usage:
     cost = table(document, "info", "model_stats").get("instance_cost")
-    return Usage(cost_usd=float(cost) if isinstance(cost, int | float) else None)
+    return Usage(cost_usd=dollars(cost))
 
 
 def _last_words(document: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from termarena.agents.contract import Usage
 from termarena.agents.installed.logs.contract import ToldLog
-from termarena.agents.installed.logs.drafting import Drafts, count, lines_of, table
+from termarena.agents.installed.logs.drafting import Drafts, count, dollars, lines_of, table
 from termarena.core.trajectory import StepMetrics
 
 if TYPE_CHECKING:
@@ -66,6 +66,5 @@ class _Reader:
             cached_tokens=read,
         )
         self.drafts.last.metrics = metrics
-        known = float(cost) if isinstance(cost, int | float) else None
-        used = Usage(metrics.prompt_tokens, metrics.completion_tokens, metrics.cached_tokens, known)
+        used = Usage(metrics.prompt_tokens, metrics.completion_tokens, metrics.cached_tokens, dollars(cost))
         self.usage = self.usage.plus(used)
