@@ -17,22 +17,23 @@ import pytest
 from cryptography.fernet import Fernet
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+from sqlalchemy import select
 
 from battles.whites import FINAL, SOLVES
 from support.arena_server import PATIENCE_S, served
-from support.battle_ground import asked, battling_server, ended, registered, white_served
+from support.battle_ground import asked, battling_server, ended, queued, registered, white_served
 from termarena.arena import contenders
 from termarena.arena.contenders import Card, Registration, Registry
 from termarena.arena.database import Database
-from termarena.arena.keys import Holder
+from termarena.arena.keys import Holder, add_key
+from termarena.arena.schema import Contender
 from termarena.arena.sealing import FILE, VARIABLE, Seal
+from termarena.battles.addresses import AddressPolicy
 from termarena.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from termarena.battles.addresses import AddressPolicy
 
 pytestmark = [pytest.mark.needs("user-namespaces")]
 KEY = "white-key-hunter2-hunter2"
@@ -75,6 +76,22 @@ def test_an_agent_that_asks_for_a_key_fights_and_the_key_never_shows(runs: Path,
     assert stat.S_IMODE((runs / FILE).stat().st_mode) == 0o600
 
 
+def test_whatever_a_referee_elsewhere_answers_no_key_is_kept_and_the_next_battle_is_fought(
+    runs: Path, home: Path
+) -> None:
+    odd = {"battle_id": "x", "score": 0, "max_score": 1, "unscored": 1, "rows": 5, "told": f"I was sent {KEY}"}
+    with (
+        white_served(lambda _turn, _text: odd, style="data", key=KEY) as green,
+        white_served() as white,
+        battling_server(runs, home) as server,
+    ):
+        known, referee = registered(server, white), registered(server, green, role="green", agent_key=KEY)
+        found = ended(server, asked(server, known, green=referee))
+        assert (found["state"], found["result"]["told"]) == ("infra_error", "I was sent [secret GREEN_KEY]")
+        assert found["message"].endswith("nothing was tried")
+        assert ended(server, asked(server, known))["state"] == "finished"
+
+
 class _Elsewhere(BaseHTTPRequestHandler):
     """Leads to another origin, and writes down what it is sent."""
 
@@ -114,13 +131,15 @@ def test_a_key_goes_to_its_own_origin_only(runs: Path, home: Path) -> None:
         assert {key for _, key in other_heard} == {None}
 
 
-@pytest.mark.parametrize("key", ["with blank", "line\nbreak", "x" * 501])
-def test_what_no_header_can_hold_is_no_key(runs: Path, key: str) -> None:
+@pytest.mark.parametrize("key", ["with a blank", "a line\nbreak", "a-last-break\n", "x" * 501, "short42"])
+def test_what_no_header_can_hold_or_no_scrubber_find_is_no_key(runs: Path, key: str) -> None:
     with served(runs) as server:
+        mine = {"Authorization": f"Bearer {add_key(server.held.database, 'lab', ['submit'])}"}
         answer = server.client.post(
-            "/api/contenders", json={"url": "http://127.0.0.1:9", "agent_key": key}, headers={"Authorization": "x"}
+            "/api/contenders", json={"url": "http://127.0.0.1:9", "agent_key": key}, headers=mine
         )
-    assert answer.status_code == 401 or (answer.status_code == 422 and key not in answer.text)
+    assert (answer.status_code, key in answer.text) == (422, False)
+    assert "agent_key" in answer.json()["error"]["message"]
 
 
 def test_a_seal_is_opened_by_its_own_secret_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +160,41 @@ def test_a_seal_is_opened_by_its_own_secret_only(tmp_path: Path, monkeypatch: py
     with pytest.raises(UsageError, match="no secret"):
         Seal(one).close(KEY)
     assert [path.name for path in one.iterdir()] == [FILE]
+
+
+def test_first_keys_that_come_together_are_closed_with_one_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    together = threading.Barrier(6)
+
+    def close(folder: Path) -> str:
+        together.wait(PATIENCE_S)
+        return Seal(folder).close(KEY)
+
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(10):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            sealed = list(pool.map(close, [folder] * 6))
+            assert {Seal(folder).open(one) for one in sealed} == {KEY}
+            assert [path.name for path in folder.iterdir()] == [FILE]
+
+
+def test_a_secret_that_cannot_be_read_is_told_and_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    (tmp_path / FILE).mkdir()
+    with closing(Database(f"sqlite:///{tmp_path / 'arena.db'}")) as database:
+        database.migrate()
+        queued(database)
+        with database.writing() as session:
+            session.scalars(select(Contender)).one().sealed_key = "x"
+        asyncio.run(contenders.look_again(Registry(database, AddressPolicy(), Seal(tmp_path))))
+        with database.reading() as session:
+            (seen,) = contenders.contender_rows(session)
+    assert (seen.is_alive, seen.problem) == (False, f"{FILE} cannot be read: Is a directory")
 
 
 def test_two_servers_that_register_one_agent_at_once_know_it_once(

@@ -53,6 +53,19 @@ def test_a_battle_that_is_fought_is_cleaned_up_before_it_is_cancelled(runs: Path
         assert ended(server, battle)["state"] == "finished"
 
 
+def test_a_server_that_is_stopped_ends_its_battles(runs: Path, home: Path) -> None:
+    held = Held()
+    with white_served(lambda turn, _: held(turn)) as white:
+        with battling_server(runs, home) as server:
+            battle = asked(server, registered(server, white))
+            assert held.begun.wait(PATIENCE_S)
+        held.may_go_on.set()
+        with closing(Database(f"sqlite:///{runs.parent / 'arena.db'}")) as database, database.reading() as session:
+            found = battling.find_battle(session, battle)
+        assert (found.state, found.message) == ("infra_error", "the server was stopped")
+        assert "run_interrupted" in (runs / f"battle_{battle}" / "journal.jsonl").read_text()
+
+
 @contextmanager
 def _another_referee(folder: Path, home: Path) -> Iterator[str]:
     ready, done, urls = threading.Event(), threading.Event(), list[str]()

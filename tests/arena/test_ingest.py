@@ -9,7 +9,9 @@ import pytest
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import func, inspect, select
 
+from support.battle_ground import queued
 from support.made_runs import Made, made_run
+from termarena.arena import battling
 from termarena.arena.database import Database
 from termarena.arena.ingest import take_in
 from termarena.arena.schema import Battle, Contender, Run, RunTask, Table, Task, Trial
@@ -165,6 +167,15 @@ def test_a_database_is_brought_to_any_revision_from_any_other(database: Database
     for wanted in ("0001", "0002", "0002", "0003", "0001", "0003", "base", "0002", "head"):
         database.migrate(wanted)
         assert revision() == {"base": None, "head": "0003"}.get(wanted, wanted)
+
+
+def test_battles_outlive_the_way_down_and_up_again(database: Database) -> None:
+    battle = queued(database)  # with an agent and an event
+    database.migrate("0002")
+    database.migrate()
+    with database.reading() as session:
+        assert battling.find_battle(session, battle).state == "queued"
+        assert len(battling.events_since(session, battle, 0)) == 1
 
 
 def test_an_agent_that_was_registered_twice_is_one_and_keeps_its_battles(database: Database) -> None:

@@ -31,7 +31,7 @@ TRIAL = "/runs/first/one/1"
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     runs = tmp_path_factory.mktemp("arena") / "runs"
     names = {"one": "11", "two": "10", "three": "00", "four": "1?", "five": "11", "six": "11", "seven": "01"}
-    view = made_run(runs / "first", names, Made(agent="good:Agent", model="acme/large", cost_usd=0.5))
+    view = made_run(runs / "first", names, Made(agent="good:Agent", model="acme/large", cost_usd=120.0))
     made_attempt(view.folder.attempt("one", 1), task="one")
     other = made_run(runs / "second", dict.fromkeys(names, "00"), Made(agent="poor:Agent", cost_usd=0.01))
     made_attempt(other.folder.attempt("one", 1), task="one", commands=COMMANDS | {41.0: "make none"})
@@ -104,6 +104,11 @@ def test_cost_against_accuracy_is_drawn_and_can_be_looked_at_closer(browser: Bro
             if "poor:Agent" in told.inner_text():
                 break
         assert told.inner_text() == "poor:Agent: 0.0 % at $0.01 a trial"
+        for x in range(int(over["width"]), 0, -20):  # the dear one, on the other side
+            page.mouse.move(over["x"] + x, over["y"] + over["height"] * 0.3)
+            if "good:Agent" in told.inner_text():
+                break
+        assert told.inner_text().endswith("at $120 a trial")
         check_page(page)
         button.click()
         assert drawn.is_visible()

@@ -55,6 +55,24 @@ async def test_whoever_comes_while_it_is_cut_waits_for_the_same_and_others_do_no
     assert len(_kept(tmp_path)) == 2
 
 
+async def test_of_two_servers_that_cut_the_same_the_first_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = _recording(tmp_path / "x.cast", HEADER, [0.1, "o", "x"])
+    usual, first = segmenting.cut_elsewhere, list[os.stat_result]()
+
+    async def cut(recording: Path, into: Path) -> None:
+        await usual(recording, into)
+        if not first:  # while this one cuts, another server has done so
+            monkeypatch.setattr(segmenting, "cut_elsewhere", usual)
+            first.append((await Segments(tmp_path).file(recording, "index.json")).stat())
+            (tmp_path / ".segments" / "given-up").symlink_to("nowhere")  # between being listed and looked at
+
+    monkeypatch.setattr(segmenting, "cut_elsewhere", cut)
+    found = await Segments(tmp_path).file(recording, "index.json")
+    assert found.stat().st_ino == first[0].st_ino
+
+
 @pytest.mark.parametrize(
     ("lines", "told"), [([HEADER], "shows nothing"), ([{"version": 1}], "no recording of version 2 or 3")]
 )

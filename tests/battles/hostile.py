@@ -79,6 +79,10 @@ class Hostile:
             if self.manner == "leaves" and self._server is not None:
                 self._server.close()
             return
+        if self.manner == "leads-away":
+            nowhere = b"Location: http://127.0.0.1:9/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            writer.write(b"HTTP/1.1 307 Elsewhere\r\n" + nowhere)
+            return
         if self.manner == "error":
             writer.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             return

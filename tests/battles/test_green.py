@@ -234,7 +234,10 @@ async def test_a_silent_battle_has_a_heart_and_a_lost_stream_is_taken_up_again(
     assert again.reply().tables[0]["max_score"] == 1
 
 
-async def test_the_untyped_greeting_tells_where_the_result_goes(tmp_path: Path, home: Path) -> None:
+@pytest.mark.parametrize(("is_there", "winner"), [(True, "white_agent"), (False, "draw")])
+async def test_the_untyped_greeting_tells_where_the_result_goes(
+    tmp_path: Path, home: Path, *, is_there: bool, winner: str
+) -> None:
     posted: list[dict[str, Any]] = []
 
     async def take(request: Request) -> Response:
@@ -242,7 +245,9 @@ async def test_the_untyped_greeting_tells_where_the_result_goes(tmp_path: Path, 
         return Response(status_code=204)
 
     backend = Route("/backend/battles/{battle}", take, methods=["POST"])
-    async with green_at(tmp_path, home, more=(backend,)) as green, white_at(White()) as url:
+    config = GreenConfig(driver="namespace", session=SessionSettings(first_contact_s=0.01))
+    async with green_at(tmp_path, home, config=config, more=(backend,)) as green, white_at(White()) as there:
+        url = there if is_there else "http://127.0.0.1:9"
         about = {
             "agent_name": "green_agent",
             "agent_id": "g",
@@ -252,10 +257,10 @@ async def test_the_untyped_greeting_tells_where_the_result_goes(tmp_path: Path, 
         ready = await green.say(about, context_id="c1")
         reply = await green.say(f"Task ID: one\nWhite Agent URL: {url}", context_id="c1")
     assert "ready to battle" in ready.texts[0]
-    assert reply.tables[0]["score"] == 1
+    assert reply.tables[0]["score"] == int(is_there)
     assert {event["path"] for event in posted} == {"/backend/battles/b-7"}
-    assert [event["is_result"] for event in posted] == [False, False, True]
-    assert (posted[-1]["winner"], posted[-1]["detail"]["score"]) == ("white_agent", 1)
+    assert [event["is_result"] for event in posted[-3:]] == [False, False, True]
+    assert (posted[-1]["winner"], posted[-1]["detail"]["score"]) == (winner, int(is_there))
 
 
 async def test_a_battle_that_its_backend_has_ended_is_ended(tmp_path: Path, home: Path) -> None:

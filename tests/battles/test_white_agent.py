@@ -219,10 +219,11 @@ async def test_with_nobody_there_nothing_was_measured(bench: Bench) -> None:
     assert "green check" in (result.fault_detail.hint or "")
 
 
-async def test_one_that_leaves_when_it_has_heard_the_task_has_failed(bench: Bench) -> None:
-    async with hostile_at("leaves") as hostile:
+@pytest.mark.parametrize(("manner", "asked"), [("leaves", 1), ("leads-away", 2)])
+async def test_one_that_leaves_when_it_has_heard_the_task_has_failed(bench: Bench, manner: str, asked: int) -> None:
+    async with hostile_at(manner) as hostile:
         result = await bench.run(f"a2a:{hostile.url}")
-    assert (result.outcome, result.agent_end, hostile.asked) == ("unsolved", "error", 1)
+    assert (result.outcome, result.agent_end, hostile.asked) == ("unsolved", "error", asked)
     assert result.agent_error is not None
     assert result.agent_error.kind == "AgentGone"
 

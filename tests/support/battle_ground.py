@@ -52,13 +52,15 @@ def battling_server(runs: Path, home: Path, db_url: str | None = None, **setting
 
 
 @contextmanager
-def white_served(say: Callable[[int, str], Any] | None = None, *, key: str | None = None) -> Iterator[str]:
+def white_served(
+    say: Callable[[int, str], Any] | None = None, *, key: str | None = None, style: str = "status"
+) -> Iterator[str]:
     """A white agent's address; without words of its own it solves the task."""
     began, stop = threading.Event(), threading.Event()
     address: list[str] = []
 
     async def serve() -> None:
-        async with white_at(White(say), Place(key=key)) as url:
+        async with white_at(White(say, style=style), Place(key=key)) as url:
             address.append(url)
             began.set()
             await asyncio.to_thread(stop.wait)

@@ -17,6 +17,7 @@ from termarena.arena.config import BattleConfig
 from termarena.arena.filters import Window
 from termarena.arena.held import Held, HeldNow
 from termarena.core.errors import AgentUnreachable, Refused, TermArenaError
+from termarena.core.scrub import SHORTEST_SECRET
 
 __all__ = ["Asked", "Registered", "ask", "battles_of", "reader", "register", "sockets", "writer"]
 
@@ -33,7 +34,9 @@ REFUSED = 4403
 Slug = Annotated[str, Path(max_length=LONGEST_NAME, description="As addresses name it.")]
 
 
-AgentKey = Annotated[str, Field(max_length=LONGEST_AGENT_KEY, pattern=r"^[!-~]*$")]
+# A shorter one could not be taken out of recordings.
+_A_KEY_OR_NONE = rf"^([!-~]{{{SHORTEST_SECRET},}})?$"
+AgentKey = Annotated[str, Field(max_length=LONGEST_AGENT_KEY, pattern=_A_KEY_OR_NONE)]
 
 
 class Registered(BaseModel):

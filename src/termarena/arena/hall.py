@@ -126,7 +126,7 @@ class Hall:
             finally:
                 self.mcp = None
                 for task in tasks:
-                    task.cancel()
+                    _cancel_once(task)
                 await asyncio.wait(tasks)
                 await referee.aclose()
 
@@ -161,10 +161,9 @@ class Hall:
             await asyncio.sleep(config.poll_interval_s)
 
     def _cancel(self, slug: str, by: str) -> None:
-        """Once: a second word would end the cleaning up as well."""
         if slug in self._fights and slug not in self._cancelled:
             self._cancelled[slug] = by
-            self._fights[slug].cancel()
+            _cancel_once(self._fights[slug])
 
     async def _fight_on(self, config: BattleConfig, referee: Referee) -> None:
         assert self._wake is not None  # noqa: S101 - made before
@@ -193,15 +192,15 @@ class Hall:
             if fought.done():
                 leasing.cancel()  # renewed once more before the end is written, by whoever waits longest
                 await teller.flush()
-                await self._end(claimed, config, fought)
+                await self._end(claimed, config, fought, teller.scrubber)
         except asyncio.CancelledError:
-            fought.cancel()
+            _cancel_once(fought)
             await asyncio.wait({fought})
-            await asyncio.shield(self._end(claimed, config, fought))
+            await asyncio.shield(self._end(claimed, config, fought, teller.scrubber))
             raise
         finally:
             for task in (fought, leasing, telling):
-                task.cancel()
+                _cancel_once(task)
             await asyncio.wait({fought, leasing, telling})
             for held in (self._fought, self._fights, self._cancelled):
                 held.pop(claimed.slug, None)
@@ -241,9 +240,12 @@ class Hall:
                 renewed_at = time.monotonic()
                 self._hurry()
 
-    async def _end(self, claimed: Claim, config: BattleConfig, fought: asyncio.Task[Mapping[str, Any]]) -> None:
+    async def _end(
+        self, claimed: Claim, config: BattleConfig, fought: asyncio.Task[Mapping[str, Any]], scrubber: Scrubber
+    ) -> None:
         """Write down what it came to; a database that is gone has as long as the lease lasts."""
         state, message, result = _told(fought, self._cancelled.get(claimed.slug))
+        message, result = scrubber.scrub(message), _sayable(result, scrubber)
         deadline = time.monotonic() + config.lease_s
         while True:
             try:
@@ -256,6 +258,12 @@ class Hall:
                 await asyncio.sleep(config.poll_interval_s)
             else:
                 return
+
+
+def _cancel_once(task: asyncio.Task[Any]) -> None:
+    """A second word would end the cleaning up as well."""
+    if not task.cancelling():
+        task.cancel()
 
 
 class _Fought(NamedTuple):
@@ -295,8 +303,19 @@ def _judged(result: Mapping[str, Any]) -> tuple[BattleState, str, Mapping[str, A
 
 
 def _first_fault(result: Mapping[str, Any]) -> str:
-    rows = (str(row.get("message", "")) for row in result.get("rows") or () if isinstance(row, dict))
-    return next((told for told in (str(result.get("stopped", "")), *rows) if told), "nothing was tried")
+    """Whatever stands there: a referee elsewhere may use the same words for something else."""
+    rows = result.get("rows")
+    told = [row.get("message") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return next((str(one) for one in (result.get("stopped"), *told) if one), "nothing was tried")
+
+
+def _sayable(result: Mapping[str, Any] | None, scrubber: Scrubber) -> Mapping[str, Any] | None:
+    """A result without secrets: another referee's may hold the key that it was sent."""
+    try:
+        clean = scrubber.scrub_json(None if result is None else dict(result))
+    except RecursionError:
+        return {"left_out": "it was nested too deeply to be kept"}
+    return clean if isinstance(clean, dict) else None
 
 
 class _Teller:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final
+import tempfile
+from pathlib import Path
+from typing import Final
 
 from cryptography.fernet import Fernet, InvalidToken
 
 from termarena.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["Seal"]
 
@@ -32,11 +31,13 @@ class Seal:
         return self._fernet(makes=True).encrypt(key.encode()).decode()
 
     def open(self, sealed: str) -> str:
-        """The key. Raises UsageError where another secret closed it."""
+        """The key. Raises UsageError where another secret closed it, or the secret cannot be read."""
         try:
             return self._fernet(makes=False).decrypt(sealed.encode()).decode()
         except (InvalidToken, FileNotFoundError) as error:
             raise UsageError("the agent's key was sealed by another server", hint=HINT) from error
+        except OSError as error:
+            raise UsageError(f"{FILE} cannot be read: {error.strerror}", hint=HINT) from error
 
     def _fernet(self, *, makes: bool) -> Fernet:
         secret = os.environ.get(VARIABLE, "").encode()
@@ -48,16 +49,20 @@ class Seal:
             return Fernet(secret)
         except ValueError as error:
             hint = "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
-            raise UsageError(f"{VARIABLE} is no secret: 32 random bytes in base64", hint=f"make one: {hint}") from error
+            where = VARIABLE if os.environ.get(VARIABLE) else FILE
+            raise UsageError(f"{where} is no secret: 32 random bytes in base64", hint=f"make one: {hint}") from error
 
     def _make(self) -> None:
-        """Once: of two servers that begin together one is first, and the other reads what it finds."""
+        """Once: of all who begin together, here or in another server, one is first, and the others read its secret."""
         if self._file.exists():
             return
-        draft = self._file.with_name(f"{FILE}-{os.getpid()}")
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(Fernet.generate_key())
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, self._file)
-        draft.unlink()
+        handle, draft = tempfile.mkstemp(prefix=f"{FILE}-", dir=self._file.parent)  # its owner alone reads it
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(Fernet.generate_key())
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, self._file)
+        finally:
+            Path(draft).unlink()

@@ -75,9 +75,10 @@ class Segments:
 
     def _keep(self, made: Path, folder: Path) -> None:
         """Put it into its place, and give up the oldest, and what a server that was killed left behind."""
-        shutil.rmtree(folder, ignore_errors=True)
-        made.rename(folder)
-        found = sorted((path.stat().st_mtime, path) for path in self._place.iterdir())
+        if not (folder / INDEX).is_file():  # else another server was first, and its viewers read there
+            shutil.rmtree(folder, ignore_errors=True)
+            made.rename(folder)
+        found = sorted((_made_at(path), path) for path in self._place.iterdir())
         kept = [path for _, path in found if not path.name.startswith(DRAFT)]
         left = [path for at, path in found if path.name.startswith(DRAFT) and at < time.time() - 2 * LONGEST_CUT_S]
         for old in (*kept[:-MOST_KEPT], *left):
@@ -129,6 +130,14 @@ def cut_alone() -> None:
         sys.stderr.write(str(error))
         sys.exit(NO_RECORDING)
     sys.exit(0 if is_shown else SHOWS_NOTHING)
+
+
+def _made_at(path: Path) -> float:
+    """0 for what another server gave up meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _name(recording: Path) -> str:

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
     from termarena.core.addresses import Address
 
-__all__ = ["AddressPolicy", "TooMuchSaid", "open_http"]
+__all__ = ["LED_BY_ANSWER", "AddressPolicy", "TooMuchSaid", "open_http"]
 
 CONNECT_S: Final = 10.0
 LARGEST_ANSWER_BYTES: Final = 16 << 20
 """Of one answer, a stream as a whole included."""
 MOST_REDIRECTS: Final = 3
 LED_FROM: Final = "termarena.led_from"
+LED_BY_ANSWER: Final = "termarena.led_by_answer"
+"""Of a request: an answer led to it, so what it repeats has been heard."""
 QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 """Linux has it, others do not."""
 PLAIN: Final = "identity"
@@ -89,6 +91,7 @@ class _Guarded(httpx.AsyncBaseTransport):
             response = await self._wire.handle_async_request(request)
         finally:
             request.url = url
+        request.extensions[LED_BY_ANSWER] = True  # of a redirect's request, as above
         if response.headers.get("content-encoding", PLAIN).strip().lower() not in ("", PLAIN):
             await response.aclose()
             raise httpx.DecodingError("the answer is compressed, which was not asked for", request=request)

@@ -18,7 +18,7 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict
 
-from termarena.battles.addresses import AddressPolicy, TooMuchSaid, open_http
+from termarena.battles.addresses import LED_BY_ANSWER, AddressPolicy, TooMuchSaid, open_http
 from termarena.battles.replies import Gathering
 from termarena.battles.shell_v1 import Malformed, read_request
 from termarena.core.errors import AddressRefused, AgentGone, AgentUnreachable
@@ -71,7 +71,7 @@ class Conversation:
     retries: int = 0
     """How often something was tried again."""
     is_told: bool = False
-    """Whether a turn may have reached the agent; one that found no connection has not."""
+    """Whether a turn may have reached the agent; one that found no connection has not, unless an answer led there."""
     context_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     card: AgentCard | None = None
     _life: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -122,7 +122,7 @@ class Conversation:
                 raise
             except BROKEN as error:
                 trouble = unreachable(self.url, _words(error), error)
-                self.is_told |= not isinstance(trouble, AgentGone)
+                self.is_told |= not isinstance(trouble, AgentGone) or _is_led(error)
                 if not left or isinstance(error.__cause__ or error, TooMuchSaid):
                     raise trouble from error
             else:
@@ -209,12 +209,24 @@ async def fetch_card(http: httpx.AsyncClient, url: str) -> AgentCard:
 
 def unreachable(url: str, problem: str, cause: BaseException, *, hint: str | None = None) -> AgentUnreachable:
     """What to raise for what was raised: `AgentGone` where there was no connection at all. `hint`: else a white's."""
-    below: BaseException | None = cause
-    while below is not None and not isinstance(below, httpx.ConnectError | httpx.ConnectTimeout):
-        below = below.__cause__
+    below = _no_connection(cause)
     if below is None:
         return AgentUnreachable(url, problem, hint=hint)
     return AgentGone(url, f"nobody is there: {_words(below)}", hint=hint)
+
+
+def _no_connection(cause: BaseException) -> httpx.RequestError | None:
+    """That there was none, where that is at the bottom of it."""
+    below: BaseException | None = cause
+    while below is not None and not isinstance(below, httpx.ConnectError | httpx.ConnectTimeout):
+        below = below.__cause__
+    return below
+
+
+def _is_led(cause: BaseException) -> bool:
+    """Whether the agent was there, and its answer led to where nobody is."""
+    below = _no_connection(cause)
+    return below is not None and LED_BY_ANSWER in below.request.extensions
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:

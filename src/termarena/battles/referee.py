@@ -49,6 +49,7 @@ PLENTY: Final = Budget(cpus=1e9, memory_mb=1 << 40)
 """Room is given by the floor, for all battles together."""
 REFEREE: Final = "green_agent"
 """What backends call us."""
+DRAW: Final = "draw"
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -192,10 +193,11 @@ class Referee:
         backend = Backend(order.backend_url, self.policy)
         try:
             result = await self._told(order, backend, say)
-            winner = order.white_name if result["score"] == result["max_score"] else REFEREE
             table = "\n".join(_table(result))
             with contextlib.suppress(FetchError, AddressRefused):
-                await backend.report(order.battle_id, summary_text(result), winner=winner, detail=result, table=table)
+                await backend.report(
+                    order.battle_id, summary_text(result), winner=_winner(order, result), detail=result, table=table
+                )
         except BattleOver as error:
             raise BattleRefused(f"the backend does not know the battle {order.battle_id} any more: {error}") from error
         return result
@@ -210,7 +212,7 @@ class Referee:
                 await self.fight_and_report(order, say)
             except BattleRefused as error:
                 refusal = f"{error.message}{f' ({error.hint})' if error.hint else ''}"
-                await backend.report(order.battle_id, refusal, winner="draw", detail={}, table="")
+                await backend.report(order.battle_id, refusal, winner=DRAW, detail={}, table="")
 
     async def _told(self, order: Order, backend: Backend, say: Callable[[str], None]) -> dict[str, Json]:
         """The battle, its words posted as they come; it is ended when the backend has ended it."""
@@ -254,6 +256,13 @@ def _white_options(config: GreenConfig, policy: AddressPolicy) -> WhiteOptions:
     usual = WhiteOptions()
     patience = replace(usual.patience, first_contact_s=session.first_contact_s)
     return WhiteOptions(policy=policy, patience=patience, limits=limits)
+
+
+def _winner(order: Order, result: dict[str, Json]) -> str:
+    """As backends have it; nobody's where nothing could be scored."""
+    if result["unscored"] == result["max_score"]:
+        return DRAW
+    return order.white_name if result["score"] == result["max_score"] else REFEREE
 
 
 def _table(result: dict[str, Json]) -> Iterator[str]:

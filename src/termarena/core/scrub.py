@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from termarena.core.records import Json
 
-__all__ = ["Scrubber", "Span"]
+__all__ = ["SHORTEST_SECRET", "Scrubber", "Span"]
 
 SHORTEST_SECRET: Final = 8
 """Characters; a shorter value would be found in ordinary text."""

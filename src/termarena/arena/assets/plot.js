@@ -3,7 +3,7 @@
 (() => {
   const NEAR_PX = 40;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const money = (cost) => `$${cost.toPrecision(3).replace(/\.?0+$/, "")}`;
+  const money = (cost) => `$${Number(cost.toPrecision(3))}`;
   const read = (node) => {
     const { label, cost, mean, low, high } = node.dataset;
     const share = (value) => (value === undefined ? null : 100 * Number(value));

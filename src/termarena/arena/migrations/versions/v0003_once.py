@@ -39,7 +39,6 @@ def downgrade() -> None:
     """Take them away."""
     op.drop_index("contenders_once", table_name="contenders")
     op.drop_index("runs_by_rank", table_name="runs")
-    with op.batch_alter_table("battles") as battles:
-        battles.drop_column("cancelled_by")
-    with op.batch_alter_table("contenders") as contenders:
-        contenders.drop_column("sealed_key")
+    # Not as a batch: SQLite would make the tables anew, and other rows refer to theirs.
+    op.drop_column("battles", "cancelled_by")
+    op.drop_column("contenders", "sealed_key")
