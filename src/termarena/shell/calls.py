@@ -106,6 +106,7 @@ class _Reading:
         self._calls: list[Call] = []
         self._functions: list[str] = []
         self._is_whole = True
+        self._filled_in = 0
         self._handlers: dict[str, Callable[[Node], list[Call]]] = {
             "pipeline": self._pipeline,
             "redirected_statement": self._redirected_statement,
@@ -251,13 +252,14 @@ class _Reading:
             inner = _RUNNERS[call.program](call)
         elif call.program == "find":
             inner = _run_by_find(call.arguments)
+            self._is_whole &= inner is not None
         else:
             return
-        for text in inner:
+        for text in inner or ():
             self._nested(text)
 
     def _nested(self, text: str) -> None:
-        if self._depth >= DEEPEST:
+        if self._depth >= DEEPEST or len(text) > LONGEST_COMMAND:
             self._is_whole = False
             return
         inner = _Reading(self._variables, self._depth + 1).script(text)
@@ -294,7 +296,12 @@ class _Reading:
             if child.type in ("command_substitution", "process_substitution"):
                 self._visit_all(child)
         is_plain = node.type == "simple_expansion" or len(node.named_children) == 1
-        return self._variables.get(text_of(names[0]), UNKNOWN) if names and is_plain else UNKNOWN
+        value = self._variables.get(text_of(names[0]), UNKNOWN) if names and is_plain else UNKNOWN
+        self._filled_in += len(value)
+        if self._filled_in > LONGEST_COMMAND:  # `A=$A$A`, a few times over, is more than any memory holds
+            self._is_whole = False
+            return UNKNOWN
+        return value
 
 
 def _run_by_trap(call: Call) -> list[str]:
@@ -325,15 +332,19 @@ _RUNNERS: Final[Mapping[str, Callable[[Call], list[str]]]] = {
 """Programs that run what their words say."""
 
 
-def _run_by_find(arguments: tuple[str, ...]) -> list[str]:
-    """The commands of its `-exec` and the like; what it found stands in them as the place where it looked."""
+def _run_by_find(arguments: tuple[str, ...]) -> list[str] | None:
+    """The commands of its `-exec` and the like; what it found stands in them as the place where it looked. None where
+    they come to more than any command line holds."""
     found: list[str] = []
+    room = LONGEST_COMMAND
     places = list(takewhile(lambda word: not word.startswith(("-", "(", "!")), arguments)) or ["."]
     for at, word in enumerate(arguments):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            words = takewhile(lambda one: one not in (";", "+"), arguments[at + 1 :])
-            filled = [place for one in words for place in (places if one == "{}" else (one,))]
-            found.append(shlex.join(filled))
+            words = list(takewhile(lambda one: one not in (";", "+"), arguments[at + 1 :]))
+            room -= sum(map(len, words)) + words.count("{}") * sum(len(place) + 1 for place in places)
+            if room < 0:
+                return None
+            found.append(shlex.join(place for one in words for place in (places if one == "{}" else (one,))))
     return found
 
 
