@@ -88,7 +88,38 @@ def test_a_repository_comes_as_it_was_on_the_day(http_root: str, tmp_path: Path)
     assert not list((tmp_path / "cache").rglob("README.md"))
     again = fetch_repository(Clone(URL, "/app/tool"), "2023-01-01T00:00:00Z", rules, tmp_path / "cache")
     assert again.commit != found.commit
+    assert again.names == {"README.md", "requirements.txt", "LICENSE"}
     assert again.licence == "LICENSE"
+
+
+def test_a_repository_that_lists_more_than_memory_holds_is_refused(served: Path, tmp_path: Path) -> None:
+    """Trees that name one other tree ten times each: a hundred thousand files out of six objects."""
+    bare = served / "ada" / "tool.git"
+
+    def git(*words: str, given: str = "") -> str:
+        who = {name: "Ada" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME")}
+        who |= {name: "a@example.org" for name in ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
+        who |= {name: "2021-02-02T08:00:00Z" for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE")}
+        done = subprocess.run(  # noqa: S603 - our own
+            ["git", *words],  # noqa: S607 - as above
+            cwd=bare,
+            check=True,
+            input=given,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **who},
+        )
+        return done.stdout.strip()
+
+    below = "100644 blob " + git("hash-object", "-w", "--stdin", given="x\n")
+    for _ in range(5):
+        below = "040000 tree " + git("mktree", given="".join(f"{below}\t{number}\n" for number in range(10)))
+    git("update-ref", "refs/heads/trunk", git("commit-tree", "-m", "Grown", below.split()[-1]))
+    rules = RepositoryRules(
+        fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"}, most_bytes=1 << 18
+    )
+    with pytest.raises(RecordingRefused, match="git ls-tree writes more than is allowed"):
+        fetch_repository(Clone(URL, "/app/tool"), MARCH, rules, tmp_path / "cache")
 
 
 def test_a_cache_may_be_named_from_where_one_is(
@@ -286,6 +317,8 @@ async def test_a_session_begins_on_its_repository(served: Path, tmp_path: Path) 
 def test_a_session_that_never_touches_the_repository_does_not_begin_on_it() -> None:
     steps = synthesize(session("Elsewhere", "mkdir out", "cp notes.txt out/")).steps
     assert not works_in(steps, {"README.md", "src/main.c"}, "/app")
+    lists = synthesize(session("Lists", "mkdir -p out", "ls -l > out/all")).steps
+    assert not works_in(lists, {"README.md", "src/main.c", ""}, "/app")
     for text in ("cat README.md > x", "ls src > x", "git log > x", "./src/main.c > x"):
         assert works_in(synthesize(session("There", text)).steps, {"README.md", "src/main.c"}, "/app"), text
     assert linked_to(URL, steps, "/app") == Clone(URL, "/app")

@@ -37,7 +37,7 @@ def linked_to(address: str | None, steps: Sequence[Step], workdir: str) -> Clone
 
 def works_in(steps: Iterable[Step], names: Collection[str], workdir: str) -> bool:
     """Whether the session names a file or folder of it, asks git about it, or builds it; `names` are all its files."""
-    folders = {folder for name in names for folder in _folders(name)}
+    there = {*names, *(folder for name in names for folder in _folders(name))}
     for step in steps:
         if step.role is Role.DROPPED and not step.line.is_sound:
             continue
@@ -45,8 +45,9 @@ def works_in(steps: Iterable[Step], names: Collection[str], workdir: str) -> boo
             return True
         for simple in step.line.simples:
             called = simple.words[:1] if simple.words and simple.words[0].startswith(("./", "../")) else ()
-            given = {_inside(word, step.cwd, workdir) for word in (*called, *simple.words[1:])}
-            if given & {*names, *folders} or any(name in names for name in _BY_MANIFEST.get(simple.name, ())):
+            given = [word for word in (*called, *simple.words[1:]) if word and not word.startswith("-")]
+            is_named = any(_inside(word, step.cwd, workdir) in there for word in given)
+            if is_named or any(name in names for name in _BY_MANIFEST.get(simple.name, ())):
                 return True
     return False
 
@@ -59,7 +60,7 @@ def _git(step: Step) -> list[list[str]]:
 
 
 def _inside(word: str, cwd: str, workdir: str) -> str:
-    return posixpath.relpath(posixpath.join(cwd, word), workdir) if word and not word.startswith("-") else ""
+    return posixpath.relpath(posixpath.join(cwd, word), workdir)
 
 
 def _folders(name: str) -> Iterable[str]:
