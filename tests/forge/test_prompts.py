@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 
 import pytest
 
@@ -111,3 +113,22 @@ def test_a_screen_that_is_cleared_while_a_line_is_typed() -> None:
     )
     found = read_bytes(_cast(*first, *second, (0.1, "done\r\n"), (0.01, "\r" + prompt + ON)), source="a.cast")
     assert [(command.text, command.output) for command in found.commands] == [("ls", "a b"), ("git commit", "done")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["~" + ">" * 20_000 + "$ ls", "➜  " + "[" * 40_000 + " ls", "➜  ~ git:(" + "[" * 40_000 + ") ls"],
+    ids=["signs", "folder", "branch"],
+)
+def test_a_line_of_any_length_is_read_once(line: str) -> None:
+    """A text has no screen, whose width bounds its lines."""
+    began_s = time.process_time()
+    read_bytes(f"{line}\n{line}\nme@box:~$ ls\na\n".encode(), source="a.txt")
+    assert time.process_time() - began_s < 1
+
+
+def test_many_kinds_of_lines_are_counted_once() -> None:
+    signs = ["".join(chosen) for chosen in itertools.product("!?*=;,", repeat=5)][:4000]
+    began_s = time.process_time()
+    read_bytes("".join(f"{sign}# ls\n" for sign in (*signs, *signs)).encode(), source="a.txt")
+    assert time.process_time() - began_s < 5
