@@ -97,9 +97,9 @@ def test_a_repository_that_lists_more_than_memory_holds_is_refused(served: Path,
     bare = served / "ada" / "tool.git"
 
     def git(*words: str, given: str = "") -> str:
-        who = {name: "Ada" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME")}
-        who |= {name: "a@example.org" for name in ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")}
-        who |= {name: "2021-02-02T08:00:00Z" for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE")}
+        who = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "Ada")
+        who |= dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "a@example.org")
+        who |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2021-02-02T08:00:00Z")
         done = subprocess.run(  # noqa: S603 - our own
             ["git", *words],  # noqa: S607 - as above
             cwd=bare,
@@ -118,7 +118,7 @@ def test_a_repository_that_lists_more_than_memory_holds_is_refused(served: Path,
     rules = RepositoryRules(
         fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"}, most_bytes=1 << 18
     )
-    with pytest.raises(RecordingRefused, match="git ls-tree writes more than is allowed"):
+    with pytest.raises(RecordingRefused, match="git ls-tree writes too much: at most 512 KiB"):
         fetch_repository(Clone(URL, "/app/tool"), MARCH, rules, tmp_path / "cache")
 
 

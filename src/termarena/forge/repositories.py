@@ -236,17 +236,21 @@ class _Git:
         """What it prints. Every file that it writes, also what it prints to, ends at the largest size that is allowed:
         a few kilobytes of a repository can list more files than any memory holds."""
         # `timeout` ends the whole group: what git has started, too.
-        limit = f'ulimit -f {2 * self.rules.most_bytes // 512}; exec timeout --signal=KILL {FETCH_TIMEOUT_S} git "$@"'
+        limit = f'ulimit -f {self._room // 512}; exec timeout --signal=KILL {FETCH_TIMEOUT_S} git "$@"'
         with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complained:
             status = self._status(["sh", "-c", limit, "git", *words], printed, complained)
             said = " ".join(_start_of(complained, LARGEST_MANIFEST).split())[-200:]
             if status in _KILLED:
                 raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s")
-            if status in _TOO_LARGE or printed.seek(0, os.SEEK_END) > LARGEST_LISTING:
-                raise RecordingRefused(GATE, f"git {words[0]} writes more than is allowed")
+            if status in _TOO_LARGE or printed.seek(0, os.SEEK_END) > min(LARGEST_LISTING, self._room):
+                raise RecordingRefused(GATE, f"git {words[0]} writes too much: at most {self._room >> 10} KiB")
             if status != 0:
                 raise RecordingRefused(GATE, f"git {words[0]} failed: {said or f'status {status}'}")
             return _start_of(printed, LARGEST_LISTING)
+
+    @property
+    def _room(self) -> int:
+        return 2 * self.rules.most_bytes
 
     def _status(self, command: list[str], printed: IO[bytes], complained: IO[bytes]) -> int:
         try:
