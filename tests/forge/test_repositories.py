@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ import pytest
 
 from support.sessions import command, session
 from termarena.core.errors import RecordingRefused
-from termarena.forge import repositories
+from termarena.forge import redirects, repositories
 from termarena.forge.bench import Bench
 from termarena.forge.draft import synthesize
 from termarena.forge.linking import linked_to, works_in
@@ -198,6 +198,28 @@ def test_a_server_that_leads_to_where_nobody_may_go_is_not_followed(to: str, why
         clone = Clone(f"http://git.invalid:{port}/ada/tool.git", "/app/tool")
         with pytest.raises(RecordingRefused, match=why):
             fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache")
+
+
+def test_a_server_that_answers_byte_by_byte_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes well before the time is over; the last ones lead elsewhere."""
+    monkeypatch.setattr(redirects, "TIMEOUT_S", 1)
+    gone = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        with server.accept()[0] as asked, suppress(OSError):
+            asked.sendall(b"HTTP/1.1 302 Found\r\nX-Slow: ")
+            for _ in range(80):
+                gone.wait(0.05)
+                asked.sendall(b"a")
+            asked.sendall(b"\r\nLocation: http://new.invalid/x/info/refs?service=git-upload-pack\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        port = server.getsockname()[1]
+        assert redirects.moved_to(f"http://git.invalid:{port}/x", f"git.invalid:{port}:127.0.0.1") is None
+        gone.set()
+        thread.join()
 
 
 def test_a_server_that_never_answers_leaves_no_process_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
