@@ -142,7 +142,8 @@ class _Reading:
         """Note who feeds the calls in `found`; what is printed into a shell is a script of its own."""
         self._calls[start:] = [_fed(call, by) if call in found else call for call in self._calls[start:]]
         if found[0].program in SHELLS and not found[0].operands() and by[-1].program in ("echo", "printf"):
-            self._nested(" ".join(by[-1].arguments))
+            printed = " ".join(by[-1].arguments)
+            self._nested(printed.replace("\\n", "\n") if by[-1].program == "printf" else printed)
         return [_fed(call, by) for call in found]
 
     def _redirected_statement(self, node: Node) -> list[Call]:
@@ -248,6 +249,7 @@ class _Reading:
         if call.program in SHELLS | _OTHERS_SHELLS:
             given = [at for at, word in enumerate(call.arguments, 1) if _COMMAND_OPTION.fullmatch(word)]
             inner = list(call.arguments[given[0] : given[0] + 1]) if given else []
+            inner += [word.partition("=")[2] for word in call.arguments if word.startswith("--command=")]
         elif call.program in _RUNNERS:
             inner = _RUNNERS[call.program](call)
         elif call.program == "find":
@@ -309,6 +311,11 @@ def _run_by_trap(call: Call) -> list[str]:
     return [word for word in call.operands()[:1] if word != "-"]
 
 
+def _run_by_script(arguments: tuple[str, ...]) -> list[str]:
+    behind = [after for one, after in pairwise(arguments) if re.fullmatch(r"-\w*c|--command", one)]
+    return behind + [word.partition("=")[2] for word in arguments if word.startswith("--command=")]
+
+
 def _run_behind_options(call: Call) -> list[str]:
     """What may be the program: that the first words are values of options, only a table of options could say."""
     starts = [at for at, word in enumerate(call.arguments) if not word.startswith("-")][:MOST_STARTS]
@@ -323,7 +330,7 @@ def _joined(words: tuple[str, ...]) -> str:
 _RUNNERS: Final[Mapping[str, Callable[[Call], list[str]]]] = {
     "eval": lambda call: [" ".join(call.arguments)],
     "trap": _run_by_trap,
-    "script": lambda call: [after for one, after in pairwise(call.arguments) if re.fullmatch(r"-\w*c|--command", one)],
+    "script": lambda call: _run_by_script(call.arguments),
     **dict.fromkeys(("busybox", "toybox", "watch", "parallel", "strace", "flock", "chroot"), _run_behind_options),
     **dict.fromkeys(
         ("unshare", "nsenter", "setpriv", "unbuffer", "systemd-run", "fakeroot", "entr"), _run_behind_options
