@@ -38,8 +38,9 @@ class _Rewinding:
         self._last = self._again = b""
 
     def read(self, size: int = -1) -> bytes:
-        again, self._again = self._again, b""
-        self._last = again + self._stream.read(max(size - len(again), 0) if size >= 0 else -1)
+        again = self._again if size < 0 else self._again[:size]
+        self._again = self._again[len(again) :]
+        self._last = again + self._stream.read(-1 if size < 0 else size - len(again))
         return self._last
 
     def seek(self, offset: int, whence: int) -> None:
@@ -83,7 +84,7 @@ def _read_layer(
                 elif member.isreg() and member.size in sizes and any(path.startswith(f"{top}/") for top in below):
                     _take(layer, member, path, found)
     except (tarfile.TarError, ValueError):
-        return  # the description of an image, which lies among its layers
+        return  # the description of an image, which lies among its layers, or one that breaks off
 
 
 def _take(layer: tarfile.TarFile, member: tarfile.TarInfo, path: str, found: Exported) -> None:
