@@ -253,11 +253,12 @@ class _Reading:
         elif call.program in _RUNNERS:
             inner = _RUNNERS[call.program](call)
         elif call.program == "find":
-            inner = _run_by_find(call.arguments)
-            self._is_whole &= inner is not None
+            found = _run_by_find(call.arguments)
+            self._is_whole &= found is not None
+            inner = found or []
         else:
             return
-        for text in inner or ():
+        for text in inner:
             self._nested(text)
 
     def _nested(self, text: str) -> None:
