@@ -339,12 +339,17 @@ async def test_a_session_begins_on_its_repository(served: Path, tmp_path: Path) 
 def test_a_session_that_never_touches_the_repository_does_not_begin_on_it() -> None:
     steps = synthesize(session("Elsewhere", "mkdir out", "cp notes.txt out/")).steps
     assert not works_in(steps, {"README.md", "src/main.c"}, "/app")
-    lists = synthesize(session("Lists", "mkdir -p out", "ls -l > out/all")).steps
+    lists = synthesize(session("Lists", "mkdir -p out", "ls -l * > out/all")).steps
     assert not works_in(lists, {"README.md", "src/main.c", ""}, "/app")
-    for text in ("cat README.md > x", "ls src > x", "git log > x", "./src/main.c > x"):
+    for text in (
+        *("cat README.md > x", "ls src > x", "git log > x", "./src/main.c > x"),
+        *("wc -l < README.md > x", "echo more >> README.md", "cat src/*.c > x"),
+    ):
         assert works_in(synthesize(session("There", text)).steps, {"README.md", "src/main.c"}, "/app"), text
     assert linked_to(URL, steps, "/app") == Clone(URL, "/app")
     assert linked_to(URL, synthesize(session("Own", "git init", "touch a")).steps, "/app") is None
+    for text in ("git -c init.defaultBranch=main init", "git -C .. clone https://git.example.org/x/y"):
+        assert linked_to(URL, synthesize(session("Own", text, "touch a")).steps, "/app") is None, text
     assert linked_to("ssh://git.example.org/x", steps, "/app") is None
 
 
