@@ -27,6 +27,9 @@ DAY = "2024-03-01T08:00:00Z"
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
+        if "garbled" in self.path:
+            self.wfile.write(b"SSH-2.0-elsewhere\r\n")
+            return
         self.path += "index.json" if self.path.endswith("/") else ""
         super().do_GET()
 
@@ -71,15 +74,18 @@ def test_the_newest_final_version_of_the_day_is_taken(served: tuple[Path, str]) 
     _offer(root, "undated", {"filename": "undated-1.0.tar.gz"})
     (root / "simple" / "page").mkdir()
     (root / "simple" / "page" / "index.json").write_text("<html>")
+    (root / "simple" / "garbled").mkdir()
     rules = PackageRules(python_index=f"{address}/simple/")
-    names = ["Some_Tool", "undated", "page", "nowhere"]
+    names = ["Some_Tool", "undated", "page", "nowhere", "garbled"]
     assert versions_on(rules, names, DAY) == {"Some_Tool": "1.10.0"}
     assert versions_on(rules, names, "2022-01-01") == {}
     assert versions_on(rules, names, None) == {}
     assert versions_on(PackageRules(), names, DAY) == {}
 
 
-@pytest.mark.parametrize("address", ["file:///srv", "https://x y", "https://h/'; touch x", "https://h/\nRUN x"])
+@pytest.mark.parametrize(
+    "address", ["file:///srv", "https://x y", "https://ada:word@h/", "https://h/'; touch x", "https://h/\nRUN x"]
+)
 def test_an_address_that_is_none_is_no_setting(address: str) -> None:
     with pytest.raises(ValueError, match="debian_archive"):
         PackageRules(debian_archive=address)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 
 import pytest
 
@@ -99,6 +101,17 @@ def test_what_was_printed_before_the_screen_was_cleared_is_kept() -> None:
     assert [(command.text, command.output) for command in found] == [("cat a", "one\ntwo"), ("ls", "a")]
 
 
+def test_a_screen_that_is_cleared_again_and_again_is_kept_once() -> None:
+    typed = [(0.5, "$ "), *((0.05, key) for key in "make"), (0.2, "\r\n")]
+    printed = "".join(f"line {number}\r\n" for number in range(800))
+    began_s = time.process_time()
+    raw = _cast(*typed, (0.1, printed), (0.1, "\x1b[2J" * 10_000), (1, "$ "), (0.05, "l"), (0.05, "s"), (0.2, "\r\n"))
+    found = read_bytes(raw, source="a.cast").commands
+    assert [command.text for command in found] == ["make", "ls"]
+    assert found[0].output.endswith("line 799")
+    assert time.process_time() - began_s < 2
+
+
 def test_a_screen_that_is_cleared_while_a_line_is_typed() -> None:
     prompt = f"\x1b[0m\x1b[27m\x1b[24m\x1b[J~/a {SIGN} \x1b[K"
     first = ((0, "\r" + prompt), (0.001, ON), (1, "ls"), (0.3, f"{OFF}\r\r\n"), (0.1, "a b\r\n"))
@@ -111,3 +124,22 @@ def test_a_screen_that_is_cleared_while_a_line_is_typed() -> None:
     )
     found = read_bytes(_cast(*first, *second, (0.1, "done\r\n"), (0.01, "\r" + prompt + ON)), source="a.cast")
     assert [(command.text, command.output) for command in found.commands] == [("ls", "a b"), ("git commit", "done")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["~" + ">" * 20_000 + "$ ls", "➜  " + "[" * 40_000 + " ls", "➜  ~ git:(" + "[" * 40_000 + ") ls"],
+    ids=["signs", "folder", "branch"],
+)
+def test_a_line_of_any_length_is_read_once(line: str) -> None:
+    """A text has no screen, whose width bounds its lines."""
+    began_s = time.process_time()
+    read_bytes(f"{line}\n{line}\nme@box:~$ ls\na\n".encode(), source="a.txt")
+    assert time.process_time() - began_s < 1
+
+
+def test_many_kinds_of_lines_are_counted_once() -> None:
+    signs = ["".join(chosen) for chosen in itertools.product("!?*=;,", repeat=5)][:4000]
+    began_s = time.process_time()
+    read_bytes("".join(f"{sign}# ls\n" for sign in (*signs, *signs)).encode(), source="a.txt")
+    assert time.process_time() - began_s < 5

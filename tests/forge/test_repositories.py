@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ import pytest
 
 from support.sessions import command, session
 from termarena.core.errors import RecordingRefused
-from termarena.forge import repositories
+from termarena.forge import redirects, repositories
 from termarena.forge.bench import Bench
 from termarena.forge.draft import synthesize
 from termarena.forge.linking import linked_to, works_in
@@ -88,7 +88,38 @@ def test_a_repository_comes_as_it_was_on_the_day(http_root: str, tmp_path: Path)
     assert not list((tmp_path / "cache").rglob("README.md"))
     again = fetch_repository(Clone(URL, "/app/tool"), "2023-01-01T00:00:00Z", rules, tmp_path / "cache")
     assert again.commit != found.commit
+    assert again.names == {"README.md", "requirements.txt", "LICENSE"}
     assert again.licence == "LICENSE"
+
+
+def test_a_repository_that_lists_more_than_memory_holds_is_refused(served: Path, tmp_path: Path) -> None:
+    """Trees that name one other tree ten times each: a hundred thousand files out of six objects."""
+    bare = served / "ada" / "tool.git"
+
+    def git(*words: str, given: str = "") -> str:
+        who = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "Ada")
+        who |= dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "a@example.org")
+        who |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2021-02-02T08:00:00Z")
+        done = subprocess.run(  # noqa: S603 - our own
+            ["git", *words],  # noqa: S607 - as above
+            cwd=bare,
+            check=True,
+            input=given,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **who},
+        )
+        return done.stdout.strip()
+
+    below = "100644 blob " + git("hash-object", "-w", "--stdin", given="x\n")
+    for _ in range(5):
+        below = "040000 tree " + git("mktree", given="".join(f"{below}\t{number}\n" for number in range(10)))
+    git("update-ref", "refs/heads/trunk", git("commit-tree", "-m", "Grown", below.split()[-1]))
+    rules = RepositoryRules(
+        fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"}, most_bytes=1 << 18
+    )
+    with pytest.raises(RecordingRefused, match="git ls-tree writes too much: at most 512 KiB"):
+        fetch_repository(Clone(URL, "/app/tool"), MARCH, rules, tmp_path / "cache")
 
 
 def test_a_cache_may_be_named_from_where_one_is(
@@ -167,6 +198,28 @@ def test_a_server_that_leads_to_where_nobody_may_go_is_not_followed(to: str, why
         clone = Clone(f"http://git.invalid:{port}/ada/tool.git", "/app/tool")
         with pytest.raises(RecordingRefused, match=why):
             fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache")
+
+
+def test_a_server_that_answers_byte_by_byte_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes well before the time is over; the last ones lead elsewhere."""
+    monkeypatch.setattr(redirects, "TIMEOUT_S", 1)
+    gone = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        with server.accept()[0] as asked, suppress(OSError):
+            asked.sendall(b"HTTP/1.1 302 Found\r\nX-Slow: ")
+            for _ in range(80):
+                gone.wait(0.05)
+                asked.sendall(b"a")
+            asked.sendall(b"\r\nLocation: http://new.invalid/x/info/refs?service=git-upload-pack\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        port = server.getsockname()[1]
+        assert redirects.moved_to(f"http://git.invalid:{port}/x", f"git.invalid:{port}:127.0.0.1") is None
+        gone.set()
+        thread.join()
 
 
 def test_a_server_that_never_answers_leaves_no_process_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,10 +339,17 @@ async def test_a_session_begins_on_its_repository(served: Path, tmp_path: Path) 
 def test_a_session_that_never_touches_the_repository_does_not_begin_on_it() -> None:
     steps = synthesize(session("Elsewhere", "mkdir out", "cp notes.txt out/")).steps
     assert not works_in(steps, {"README.md", "src/main.c"}, "/app")
-    for text in ("cat README.md > x", "ls src > x", "git log > x", "./src/main.c > x"):
+    lists = synthesize(session("Lists", "mkdir -p out", "ls -l * > out/all")).steps
+    assert not works_in(lists, {"README.md", "src/main.c", ""}, "/app")
+    for text in (
+        *("cat README.md > x", "ls src > x", "git log > x", "./src/main.c > x"),
+        *("wc -l < README.md > x", "echo more >> README.md", "cat src/*.c > x"),
+    ):
         assert works_in(synthesize(session("There", text)).steps, {"README.md", "src/main.c"}, "/app"), text
     assert linked_to(URL, steps, "/app") == Clone(URL, "/app")
     assert linked_to(URL, synthesize(session("Own", "git init", "touch a")).steps, "/app") is None
+    for text in ("git -c init.defaultBranch=main init", "git -C .. clone https://git.example.org/x/y"):
+        assert linked_to(URL, synthesize(session("Own", text, "touch a")).steps, "/app") is None, text
     assert linked_to("ssh://git.example.org/x", steps, "/app") is None
 
 

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.own_recordings import FOLDER
+from termarena.forge import sharding
 from termarena.forge.intake import Unreadable, items_in
 from termarena.forge.sharding import AHEAD, SHARD_FILES, Where, map_files
 
@@ -52,6 +59,17 @@ def test_a_recording_that_ends_its_reader_is_named_and_the_others_are_read(tmp_p
     wanted = [str(path) for path in paths]
     wanted[SHARD_FILES + 2] = f"refused: {paths[SHARD_FILES + 2]} ended the process that was to read it"
     assert list(map_files(end_or_name, paths, Where(2))) == wanted
+
+
+def test_no_recording_is_blamed_where_no_process_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a script that begins its work while it is imported, which each of the processes does again."""
+    paths = [tmp_path / f"{number:03}.txt" for number in range(2 * SHARD_FILES)]
+    for path in paths:
+        path.write_bytes(b"plain")
+    dying = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=os._exit, initargs=(3,))
+    monkeypatch.setattr(sharding, "_processes", dying)
+    with pytest.raises(BrokenProcessPool):
+        list(map_files(end_or_name, paths, Where(2)))
 
 
 def test_a_few_files_are_read_here_and_what_is_none_is_told(tmp_path: Path) -> None:

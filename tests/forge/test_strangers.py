@@ -84,6 +84,11 @@ def test_files_are_empty_only_where_a_commit_says_so_of_all() -> None:
     assert created_empty(COMMITTED) == ["index.html"]
     assert created_empty(COMMITTED.replace("0 insertions", "3 insertions")) == []
     assert created_empty(COMMITTED.replace("1 file", "2 files")) == []
+    for name, is_text in {
+        "src/a b.c": True, ".gitkeep": True, "lib/README": True, "a.png": False, "a.out": False, "main": False,
+        '"\\303\\244.txt"': False, "../up.txt": True,
+    }.items():  # fmt: skip
+        assert created_empty(COMMITTED.replace("index.html", name)) == ([name] if is_text else []), name
 
 
 def test_a_file_that_bat_shows_is_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,6 +131,9 @@ def test_a_file_in_the_place_of_what_runs_the_tests_is_critical(bench: Bench, na
     [
         ("-m unittest", {"test-framework-changed": "critical"}),
         ("-Bm unittest", {"test-framework-changed": "critical"}),
+        ("-munittest", {"test-framework-changed": "critical"}),
+        ("-B -bmunittest", {"test-framework-changed": "critical"}),
+        ("-Imunittest", {}),
         ("-I -B -m unittest", {}),
         ("-m app.check", {}),
     ],
@@ -140,6 +144,13 @@ def test_only_tests_that_look_into_the_working_folder_take_a_module_from_there(
     test = f"#!/bin/sh\npython3 {flags} && echo 1 >/logs/verifier/reward.txt\n"
     assert _found(bench, _change("/app/unittest.py", "added"), test=test) == found
     assert _found(bench, _change("/app/lib/unittest.py", "added"), test=test) == {}
+
+
+@pytest.mark.parametrize("row", ["-a ", "- ", "-a' ", "-m\n"])
+def test_a_long_row_of_flags_is_looked_at_once(bench: Bench, row: str) -> None:
+    began_s = time.process_time()
+    assert _found(bench, _change("/app/unittest.py", "added"), test="#!/bin/sh\npython3 " + row * 20_000) == {}
+    assert time.process_time() - began_s < 2
 
 
 def test_a_module_that_the_instruction_asks_for_is_the_work(bench: Bench) -> None:

@@ -21,13 +21,16 @@ from termarena.proof.proving import look_again
 from termarena.proof.radar import Sighting
 from termarena.proof.report import Proof, write_proof
 from termarena.proof.solvable import Solvable, wilson
+from termarena.proof.stand import Stand
 from termarena.proof.summary import summary_card, summary_of
 from termarena.tasks import load_task
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from proof.conftest import Prover
+    from termarena.proof.stand import Act
 
 BARE = Proof(
     task_id="a<b",
@@ -155,8 +158,22 @@ async def test_the_radar_tells_what_rots(prover: Prover, tmp_path: Path) -> None
     assert (await _look(prover)).status == "changed"
 
 
+def _unscored_recording(evidence: Evidence) -> Callable[..., Awaitable[Evidence]]:
+    """Tries of which that which records comes to no end, as where a sandbox breaks."""
+    really = Stand._try  # noqa: SLF001 - where a sandbox would break
+
+    async def tried(stand: Stand, act: Act, key: str, *, is_graded: bool = True) -> Evidence:
+        if act.stage == "fetches":
+            return evidence.model_copy(update={"outcome": "unscored"})
+        return await really(stand, act, key, is_graded=is_graded)
+
+    return tried
+
+
 @pytest.mark.needs("user-namespaces", "curl")
-async def test_the_radar_names_the_fetch_that_drifted(prover: Prover, tmp_path: Path) -> None:
+async def test_the_radar_names_the_fetch_that_drifted(
+    prover: Prover, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serving(tmp_path, "127.0.0.11") as internet:
         internet.files |= {"/one": b"1\n", "/note": b"as ever\n"}
         fetches = "; ".join(f"curl -fsS http://{internet.http}/{name} >/app/{name}.txt" for name in ("one", "note"))
@@ -167,6 +184,9 @@ async def test_the_radar_names_the_fetch_that_drifted(prover: Prover, tmp_path: 
         proof = await prover.prove(load_task(tmp_path / "task"), attempts=1, mutants=0)
         assert [fault.rule for fault in proof.faults] == []
         assert (await _look(prover)).answers == ()
+        with monkeypatch.context() as broken:
+            broken.setattr(Stand, "_try", _unscored_recording(proof.evidence[0]))
+            assert (await _look(prover)).answers == ()
         internet.files["/one"] = b"2\n"
         seen = await _look(prover)
     assert (seen.status, seen.paths) == ("rotted", ("/app/one.txt",))

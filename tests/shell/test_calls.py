@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from termarena.shell.calls import UNKNOWN, ShellReader
+from termarena.shell.calls import LONGEST_COMMAND, UNKNOWN, ShellReader
 from termarena.shell.effects import changes_state, is_pager
 
 
@@ -75,6 +77,28 @@ def test_a_script_in_a_script_has_an_end() -> None:
 
 def test_nesting_beyond_reading_is_told() -> None:
     assert not ShellReader().read("$(" * 5000 + "ls" + ")" * 5000).is_whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A=xxxxxxxx; " + "A=$A$A; " * 20 + "rm $A",
+        "find " + "a " * 900 + "-exec rm " + "{} " * 900 + r"\;",
+        "A='" + "x " * 1000 + "'; eval " + "$A" * 1000,
+    ],
+    ids=["doubled", "found", "evaluated"],
+)
+def test_what_a_short_line_grows_into_has_an_end(text: str) -> None:
+    called = ShellReader().read(text)
+    assert not called.is_whole
+    assert sum(len(word) for call in called.calls for word in call.words) < 4 * LONGEST_COMMAND
+
+
+def test_many_options_in_one_word_are_taken_off_at_once() -> None:
+    began_s = time.process_time()
+    assert _words("env " + "-S" * 10_000 + "'rm x'") == [("rm", "x")]
+    assert _words("env " + "--split-string=" * 2000 + "'rm x'") == [("rm", "x")]
+    assert time.process_time() - began_s < 1
 
 
 @pytest.mark.parametrize(

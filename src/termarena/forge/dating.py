@@ -5,9 +5,9 @@ Neither is asked unless the settings name one: they are servers of the user's ow
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
-import urllib.error
 import urllib.request
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +25,8 @@ RELEASED: Final = "2023-06-10"
 TIMEOUT_S: Final = 30
 LARGEST_BYTES: Final = 32 << 20
 JSON: Final = "application/vnd.pypi.simple.v1+json"
-_ADDRESS: Final = r"https?://[\w.:/@%+~-]+"
+# Without a name and a password before the host: the address goes into tasks.
+_ADDRESS: Final = r"https?://[\w.:/%+~-]+"
 _FINAL: Final = re.compile(r"\d+(?:\.\d+){0,5}(?:\.post\d+)?")
 
 
@@ -35,7 +36,8 @@ class PackageRules(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     debian_archive: str | None = Field(None, pattern=f"^{_ADDRESS}$")
-    """An archive that has Debian below one folder for each moment, as 20240301T000000Z; None: as the base has it."""
+    """An archive that has Debian below one folder for each moment, as 20240301T000000Z; None: as the base has it. By
+    https only where the base image has certificates, which the slim ones do not; packages are signed either way."""
     python_index: str | None = Field(None, pattern=f"^{_ADDRESS}$")
     """An index that tells in JSON when files were uploaded (PEP 691, PEP 700); None: the newest, which is told."""
 
@@ -65,7 +67,7 @@ def _files(index: str, name: str) -> tuple[tuple[str, str], ...]:
             document: Any = json.loads(answer.read(LARGEST_BYTES))
         listed = [one for one in document["files"] if not one.get("yanked") and one.get("upload-time")]
         return tuple((_version(one["filename"], plain), str(one["upload-time"])[:10]) for one in listed)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, urllib.error.URLError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
         return ()
 
 

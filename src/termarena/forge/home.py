@@ -33,7 +33,7 @@ fetch = false
 
 # Packages of the recording's day: an archive of Debian by the moment, an index of Python with times of uploads.
 # [packages]
-# debian_archive = "https://HOST/archive/debian"
+# debian_archive = "http://HOST/archive/debian"
 # python_index = "https://HOST/simple"
 
 # What may be made at all; the other thresholds of screening can stand here too.

@@ -16,6 +16,12 @@ _GIVEN: Final = re.compile(
 )
 _SUMMARY: Final = re.compile(r"^ (\d+) files? changed(?:, 0 insertions\(\+\))?(?:, 0 deletions\(-\))?$", re.MULTILINE)
 _CREATED: Final = re.compile(r"^ create mode 100644 (.+)$", re.MULTILINE)
+# Of a binary file git counts no lines either, whatever is in it.
+_TEXT: Final = re.compile(
+    r"(?:.*/)?(?:\.[\w-]+|[\w.-]*(?i:readme|licen[cs]e|changelog|makefile|dockerfile|todo|notes|authors)|[\w. -]+\.(?i:"
+    r"txt|md|rst|adoc|html?|css|scss|jsx?|mjs|tsx?|vue|json|ya?ml|toml|ini|cfg|conf|env|xml|csv|tsv|sql|log|py|rb|pl|pm|php|lua|r"
+    r"|sh|bash|zsh|fish|c|h|cc|cpp|cxx|hpp|hh|rs|go|java|kt|scala|swift|cs|hs|ml|ex|exs|erl|clj|el|vim|tex|tf|mk|cmake|diff|patch))"
+)
 
 
 def with_message(text: str, output: str) -> str | None:
@@ -30,7 +36,8 @@ def with_message(text: str, output: str) -> str | None:
 
 
 def created_empty(output: str) -> list[str]:
-    """The files that a commit says it made, where it says that not one line is in them."""
+    """The files that a commit says it made, where it says that not one line is in them; of those, the texts by name."""
     plain = output.replace("\r\n", "\n")
     summary, created = _SUMMARY.search(plain), _CREATED.findall(plain)
-    return created if summary is not None and int(summary[1]) == len(created) else []
+    is_bare = summary is not None and int(summary[1]) == len(created)
+    return [path for path in created if is_bare and _TEXT.fullmatch(path)]

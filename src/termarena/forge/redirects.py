@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import threading
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -37,14 +39,26 @@ def _location(url: str, pinned: str) -> str | None:
     host, port, address = pinned.split(":", 2)
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(host, int(port), timeout=TIMEOUT_S)
+    # A timeout counts from byte to byte: a server that sends one now and then would be listened to for ever.
+    ending = threading.Timer(TIMEOUT_S, _hang_up, (connection,))
     try:
-        plain = socket.create_connection((address.strip("[]"), int(port)), timeout=TIMEOUT_S)
-        is_secure = parts.scheme == "https"
-        connection.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=host) if is_secure else plain
+        connection.sock = socket.create_connection((address.strip("[]"), int(port)), timeout=TIMEOUT_S)
+        ending.start()
+        if parts.scheme == "https":
+            connection.sock = ssl.create_default_context().wrap_socket(
+                connection.sock, server_hostname=host, do_handshake_on_connect=False
+            )
+            connection.sock.do_handshake()
         connection.request("GET", parts.path + ASKED, headers={"Host": parts.netloc, "User-Agent": "git/2.0"})
         answer = connection.getresponse()
         return answer.getheader("Location") if answer.status in _MOVED else None
     except (OSError, http.client.HTTPException):
         return None
     finally:
+        ending.cancel()
         connection.close()
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    with suppress(OSError):
+        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)

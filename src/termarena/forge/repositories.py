@@ -13,6 +13,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -27,13 +28,16 @@ from termarena.forge.redirects import MOST_HOPS, moved_to
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import IO
 
 __all__ = ["Clone", "Repository", "RepositoryRules", "clone_of", "fetch_repository"]
 
 GATE: Final = "reproduce"
 FETCH_TIMEOUT_S: Final = 300
 LARGEST_MANIFEST: Final = 256 << 10
+LARGEST_LISTING: Final = 16 << 20
 _KILLED: Final = (-9, 124, 137)
+_TOO_LARGE: Final = (-25, 153)  # SIGXFSZ
 _BRANCH: Final = re.compile(r"[\w][\w./-]*")
 _ENVIRONMENT: Final = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -171,8 +175,8 @@ def _on_its_day(clone: Clone, recorded_at: str, git: _Git) -> Repository:
         fresh = bundle.with_suffix(".new")
         git.run("bundle", "create", "--quiet", str(fresh), f"refs/forge/{commit}")
         fresh.replace(bundle)
-    every = git.run("ls-tree", "-r", "-z", "--name-only", commit).split("\0")
-    names = [name for name in every if name and "/" not in name]
+    every = [name for name in git.run("ls-tree", "-r", "-z", "--name-only", commit).split("\0") if name]
+    names = [name for name in every if "/" not in name]
     texts = {name: git.text(f"{commit}:{name}") for name in names if name in MANIFESTS}
     licence = next((name for name in names if re.match(r"(?i)(?:licen[cs]e|copying)(?:\.\w+)?$", name)), None)
     return Repository(clone, commit, branch, bundle, needs_of(texts), licence, frozenset(every))
@@ -229,27 +233,40 @@ class _Git:
     place: _Place
 
     def run(self, *words: str) -> str:
-        """What it prints. A file that it writes ends at the largest size that is allowed."""
+        """What it prints. Every file that it writes, also what it prints to, ends at the largest size that is allowed:
+        a few kilobytes of a repository can list more files than any memory holds."""
         # `timeout` ends the whole group: what git has started, too.
-        limit = f'ulimit -f {2 * self.rules.most_bytes // 512}; exec timeout --signal=KILL {FETCH_TIMEOUT_S} git "$@"'
+        limit = f'ulimit -f {self._room // 512}; exec timeout --signal=KILL {FETCH_TIMEOUT_S} git "$@"'
+        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complained:
+            status = self._status(["sh", "-c", limit, "git", *words], printed, complained)
+            said = " ".join(_start_of(complained, LARGEST_MANIFEST).split())[-200:]
+            if status in _KILLED:
+                raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s")
+            if status in _TOO_LARGE or printed.seek(0, os.SEEK_END) > min(LARGEST_LISTING, self._room):
+                raise RecordingRefused(GATE, f"git {words[0]} writes too much: at most {self._room >> 10} KiB")
+            if status != 0:
+                raise RecordingRefused(GATE, f"git {words[0]} failed: {said or f'status {status}'}")
+            return _start_of(printed, LARGEST_LISTING)
+
+    @property
+    def _room(self) -> int:
+        return 2 * self.rules.most_bytes
+
+    def _status(self, command: list[str], printed: IO[bytes], complained: IO[bytes]) -> int:
         try:
             done = subprocess.run(  # noqa: S603 - no word of it can be an option or shell text
-                ["sh", "-c", limit, "git", *words],  # noqa: S607 - whichever the user has
+                command,
                 cwd=self.folder,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=printed,
+                stderr=complained,
                 timeout=FETCH_TIMEOUT_S + 10,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s") from error
-        if done.returncode in _KILLED:
-            raise RecordingRefused(GATE, f"git {words[0]} took more than {FETCH_TIMEOUT_S} s")
-        if done.returncode != 0:
-            said = " ".join(done.stderr.decode("utf-8", "replace").split())[-200:]
-            raise RecordingRefused(GATE, f"git {words[0]} failed: {said or f'status {done.returncode}'}")
-        return done.stdout.decode("utf-8", "replace")
+            raise RecordingRefused(GATE, f"git took more than {FETCH_TIMEOUT_S} s") from error
+        return done.returncode
 
     def text(self, name: str) -> str:
         """A file's text, or nothing where it is too long to be a manifest."""
@@ -269,3 +286,8 @@ class _Git:
         for number, (name, value) in enumerate(settings):
             kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         return kept
+
+
+def _start_of(file: IO[bytes], size: int) -> str:
+    file.seek(0)
+    return file.read(size).decode("utf-8", "replace")

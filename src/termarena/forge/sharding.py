@@ -54,8 +54,8 @@ HERE: Final = Where()
 def map_files(work: Callable[[Loaded], Result], paths: Iterable[Path], where: Where) -> Iterator[Result]:
     """What `work` makes of each file, in order; it and what it gives must be such as can be sent to another process.
 
-    Of a file that ends the process which reads it, `work` gets a `problem` and no bytes. Raises what `work` raises, and
-    `ClusterError` where a node has other code than this machine.
+    Of a file that ends the process which reads it, `work` gets a `problem` and no bytes. Raises what `work` raises,
+    `ClusterError` where a node has other code than this machine, and `BrokenProcessPool` where processes cannot be had.
     """
     if where.cluster is not None:
         yield from _on_nodes(work, paths, where.cluster)
@@ -116,8 +116,10 @@ class _Pool(Generic[Result]):
         return self._work(Loaded(told, b"", problem=f"{told} ended the process that was to read it"))
 
     def _apart(self, paths: list[Path]) -> list[Result]:
-        """What comes of these files in a process of their own; nothing where it dies."""
+        """What comes of these files in a process of their own; nothing where it dies. Raises `BrokenProcessPool` where
+        one dies that has nothing to read: no file is to blame for that."""
         with _processes(1) as pool:
+            pool.submit(len, ()).result()
             try:
                 return pool.submit(_read_all, self._work, paths).result()
             except BrokenProcessPool:

@@ -34,9 +34,10 @@ BREAKING: Final = frozenset(
 """Rules whose critical findings explain that tests could not run."""
 _ORDER: Final = {"critical": 0, "warning": 1, "info": 2}
 _WORD: Final = re.compile(r"[\w.+\-\[]+")
-# `-m NAME` with the flags before it, as a shell or as a list of words has them.
+# `-m NAME` or `-mNAME` with the flags before it, as a shell or as a list of words has them; few, because each of a long
+# row of flags could begin one.
 _RUN_BY_NAME: Final = re.compile(
-    r"(?<![\w.-])(?P<flags>(-[A-Za-z]+[\s\"',]+)*)-(?P<last>[A-Za-z]*)m[\s\"',]+(?P<module>[A-Za-z_]\w*)"
+    r"(?<![\w.-])(?P<flags>(-[A-Za-z]+[\s\"',]{1,8}){0,8})-(?P<last>[A-Za-z]{0,8}?)m[\s\"',]{0,8}(?P<module>[A-Za-z_]\w*)"
 )
 _KEPT_OFF: Final = frozenset("IP")
 """Flags with which Python does not look into the folder that it is started in."""

@@ -55,8 +55,8 @@ async def sweep(stand: Stand, last: Proof | None, *, solution: str) -> Sighting:
     base = Sighting(task_id=task.id, status="changed", passes=now.passes, proven_at=last.made_at, message=now.message)
     if last.task_digest != task.digest or last.solution_digest != solution:
         return base
-    if last.fetched:
-        answers = tuple(_drifted(last.fetched, await stand.fetches()))[:SHOWN]
+    if last.fetched and (asked := await stand.fetches()) is not None:
+        answers = tuple(_drifted(last.fetched, asked))[:SHOWN]
         base = base.model_copy(update={"answers": answers})
     then = next((one for one in last.evidence if one.stage == "solvable" and one.passes), None)
     if then is None:
@@ -70,9 +70,11 @@ async def sweep(stand: Stand, last: Proof | None, *, solution: str) -> Sighting:
 
 
 async def known_fetches(stand: Stand) -> Mapping[str, str]:
-    """What is fetched from outside, for a later radar to compare with; recorded unless that was done before."""
+    """What is fetched from outside, for a later radar to compare with; recorded unless that was done before. Nothing
+    where it cannot be told, which is tried again the next time."""
     if (known := stand.ledger.note("fetches")) is None:
-        known = await stand.fetches()
+        if (known := await stand.fetches()) is None:
+            return {}
         stand.ledger.add_note("fetches", known)
     return _REQUESTS.validate_python(known)
 

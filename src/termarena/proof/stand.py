@@ -173,17 +173,19 @@ class Stand:
             await self._try(act, self.key_of(act), is_graded=False)
         return reading.contents
 
-    async def fetches(self) -> dict[str, str]:
-        """What the solution and its tests fetch from outside: each request, with what is answered. None where the task
-        has no network or the driver cannot record it."""
+    async def fetches(self) -> dict[str, str] | None:
+        """What the solution and its tests fetch from outside: each request, with what is answered; nothing where the
+        task has no network. None where the try came to no end, as with a driver that cannot record."""
         if self.task.environment.network.mode == "none":
             return {}
         with staged("fetches") as folder:
             recorded = Condition("recorded", "what is fetched is kept", records=folder / "kept")
             act = Act("fetches", "oracle", "", Oracle, condition=recorded)
             async with self._bench.turns:
-                await self._try(act, self.key_of(act))
+                tried = await self._try(act, self.key_of(act))
             entries = await asyncio.to_thread(read_index, folder / "kept")
+        if tried.outcome == "unscored":
+            return None
         return {f"{one.method} {one.url}": one.problem or f"{one.status} {one.digest[:19]}" for one in entries}
 
     async def attempt_all(self, acts: list[Act]) -> list[Evidence]:

@@ -106,6 +106,7 @@ class _Reading:
         self._calls: list[Call] = []
         self._functions: list[str] = []
         self._is_whole = True
+        self._filled_in = 0
         self._handlers: dict[str, Callable[[Node], list[Call]]] = {
             "pipeline": self._pipeline,
             "redirected_statement": self._redirected_statement,
@@ -141,7 +142,8 @@ class _Reading:
         """Note who feeds the calls in `found`; what is printed into a shell is a script of its own."""
         self._calls[start:] = [_fed(call, by) if call in found else call for call in self._calls[start:]]
         if found[0].program in SHELLS and not found[0].operands() and by[-1].program in ("echo", "printf"):
-            self._nested(" ".join(by[-1].arguments))
+            printed = " ".join(by[-1].arguments)
+            self._nested(printed.replace("\\n", "\n") if by[-1].program == "printf" else printed)
         return [_fed(call, by) for call in found]
 
     def _redirected_statement(self, node: Node) -> list[Call]:
@@ -247,17 +249,20 @@ class _Reading:
         if call.program in SHELLS | _OTHERS_SHELLS:
             given = [at for at, word in enumerate(call.arguments, 1) if _COMMAND_OPTION.fullmatch(word)]
             inner = list(call.arguments[given[0] : given[0] + 1]) if given else []
+            inner += [word.partition("=")[2] for word in call.arguments if word.startswith("--command=")]
         elif call.program in _RUNNERS:
             inner = _RUNNERS[call.program](call)
         elif call.program == "find":
-            inner = _run_by_find(call.arguments)
+            found = _run_by_find(call.arguments)
+            self._is_whole &= found is not None
+            inner = found or []
         else:
             return
         for text in inner:
             self._nested(text)
 
     def _nested(self, text: str) -> None:
-        if self._depth >= DEEPEST:
+        if self._depth >= DEEPEST or len(text) > LONGEST_COMMAND:
             self._is_whole = False
             return
         inner = _Reading(self._variables, self._depth + 1).script(text)
@@ -294,12 +299,22 @@ class _Reading:
             if child.type in ("command_substitution", "process_substitution"):
                 self._visit_all(child)
         is_plain = node.type == "simple_expansion" or len(node.named_children) == 1
-        return self._variables.get(text_of(names[0]), UNKNOWN) if names and is_plain else UNKNOWN
+        value = self._variables.get(text_of(names[0]), UNKNOWN) if names and is_plain else UNKNOWN
+        self._filled_in += len(value)
+        if self._filled_in > LONGEST_COMMAND:  # `A=$A$A`, a few times over, is more than any memory holds
+            self._is_whole = False
+            return UNKNOWN
+        return value
 
 
 def _run_by_trap(call: Call) -> list[str]:
     """The text that it keeps for later; `trap - EXIT` forgets one."""
     return [word for word in call.operands()[:1] if word != "-"]
+
+
+def _run_by_script(arguments: tuple[str, ...]) -> list[str]:
+    behind = [after for one, after in pairwise(arguments) if re.fullmatch(r"-\w*c|--command", one)]
+    return behind + [word.partition("=")[2] for word in arguments if word.startswith("--command=")]
 
 
 def _run_behind_options(call: Call) -> list[str]:
@@ -316,7 +331,7 @@ def _joined(words: tuple[str, ...]) -> str:
 _RUNNERS: Final[Mapping[str, Callable[[Call], list[str]]]] = {
     "eval": lambda call: [" ".join(call.arguments)],
     "trap": _run_by_trap,
-    "script": lambda call: [after for one, after in pairwise(call.arguments) if re.fullmatch(r"-\w*c|--command", one)],
+    "script": lambda call: _run_by_script(call.arguments),
     **dict.fromkeys(("busybox", "toybox", "watch", "parallel", "strace", "flock", "chroot"), _run_behind_options),
     **dict.fromkeys(
         ("unshare", "nsenter", "setpriv", "unbuffer", "systemd-run", "fakeroot", "entr"), _run_behind_options
@@ -325,15 +340,19 @@ _RUNNERS: Final[Mapping[str, Callable[[Call], list[str]]]] = {
 """Programs that run what their words say."""
 
 
-def _run_by_find(arguments: tuple[str, ...]) -> list[str]:
-    """The commands of its `-exec` and the like; what it found stands in them as the place where it looked."""
+def _run_by_find(arguments: tuple[str, ...]) -> list[str] | None:
+    """The commands of its `-exec` and the like; what it found stands in them as the place where it looked. None where
+    they come to more than any command line holds."""
     found: list[str] = []
+    room = LONGEST_COMMAND
     places = list(takewhile(lambda word: not word.startswith(("-", "(", "!")), arguments)) or ["."]
     for at, word in enumerate(arguments):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            words = takewhile(lambda one: one not in (";", "+"), arguments[at + 1 :])
-            filled = [place for one in words for place in (places if one == "{}" else (one,))]
-            found.append(shlex.join(filled))
+            words = list(takewhile(lambda one: one not in (";", "+"), arguments[at + 1 :]))
+            room -= sum(map(len, words)) + words.count("{}") * sum(len(place) + 1 for place in places)
+            if room < 0:
+                return None
+            found.append(shlex.join(place for one in words for place in (places if one == "{}" else (one,))))
     return found
 
 

@@ -38,7 +38,9 @@ _WRAPPERS: Final[Mapping[str, _Wrapper]] = {
     "sudo": _SUDO,
     "doas": _Wrapper("uC"),
     "env": _Wrapper(
-        "uC", frozenset({"--unset", "--chdir"}), splits=re.compile(r"(?:-[0iv]*S|--split-string(?:=|$))(.*)", re.S)
+        "uC",
+        frozenset({"--unset", "--chdir"}),
+        splits=re.compile(r"(?:(?:-[0iv]*S|--split-string=)+|--split-string$)(.*)", re.DOTALL),
     ),
     "nohup": _Wrapper(),
     "time": _Wrapper("fo"),

@@ -48,8 +48,9 @@ class KeystrokeWatcher:
             self._running.interactive = True
         elif sign.kind is SignKind.ERASE and self._running is not None and self._output is not None:
             # What it printed is about to be gone, as where a demonstration clears the screen before its next line.
-            shown = self._page.text(self._output.place(), self._page.here()).partition("\n")[2]
-            self._running.output = self._running.output or shown.rstrip("\n")
+            if not self._running.output:
+                shown = self._page.text(self._output.place(), self._page.here()).partition("\n")[2]
+                self._running.output = shown.rstrip("\n")
         elif sign.kind is SignKind.EVENT:
             self._at_border(sign.end, at_s)
 

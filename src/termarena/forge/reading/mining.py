@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.forge.packages import package_index
@@ -100,7 +100,9 @@ def _candidates(lines: Sequence[str]) -> list[_Line]:
 
 def _split_by(pattern: re.Pattern[str], lines: Iterable[tuple[int, str]]) -> dict[int, _Line]:
     matched = ((number, text, pattern.match(text)) for number, text in lines)
-    return {number: _Line(number, text, found[0].rstrip()) for number, text, found in matched if found}
+    # A line of a text may be of any length, and with it what could end a prompt.
+    short = ((number, text, found[0]) for number, text, found in matched if found and found.end() <= 2 * LONGEST_PROMPT)
+    return {number: _Line(number, text, prompt.rstrip()) for number, text, prompt in short}
 
 
 def _share(lines: Iterable[_Line]) -> float:
@@ -128,7 +130,8 @@ def _accepted(candidates: Sequence[_Line], known: set[str]) -> dict[str, int]:
     if not kept:
         often = {shape: count for shape, count in usable.items() if count >= OFTEN}
         kept = {shape: count for shape, count in often.items() if _is_likely(examples[shape])}
-        kept = kept or {shape: count for shape, count in often.items() if _is_followed(shape, candidates)}
+        followed = set() if kept else _followed(candidates)
+        kept = kept or {shape: count for shape, count in often.items() if shape in followed}
     kin = {kin_of(examples[shape]) for shape in kept} - {""}
     return kept | {shape: count for shape, count in usable.items() if kin_of(examples[shape]) in kin}
 
@@ -142,10 +145,12 @@ def _is_likely(prompt: str) -> bool:
     return prompt[-1] not in "#%>" or _PLACE.search(prompt) is not None
 
 
-def _is_followed(shape: str, candidates: Sequence[_Line]) -> bool:
-    """Whether programs are called behind it, often enough that it is no accident."""
-    lines = [line for line in candidates if shape_of(line.prompt) == shape]
-    return len(lines) >= LEAST_CALLS and _share(lines) >= MOSTLY
+def _followed(candidates: Sequence[_Line]) -> set[str]:
+    """The shapes behind which programs are called, often enough that it is no accident."""
+    by_shape: dict[str, list[_Line]] = defaultdict(list)
+    for line in candidates:
+        by_shape[shape_of(line.prompt)].append(line)
+    return {shape for shape, lines in by_shape.items() if len(lines) >= LEAST_CALLS and _share(lines) >= MOSTLY}
 
 
 def _line_above(lines: Sequence[str], prompts: Sequence[_Line]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -64,16 +65,34 @@ def _in_call(call: Call) -> Iterator[Danger]:
 
 def _removes(call: Call) -> str | None:
     if call.program == "find":
-        places = takewhile(lambda word: not word.startswith(("-", "(", "!")), call.arguments)
-        named = list(places) if "-delete" in call.arguments else []
+        removes = "-delete" in call.arguments or any(
+            one in ("-exec", "-execdir") and after.rpartition("/")[2] == "rm" for one, after in pairwise(call.arguments)
+        )
+        named = _places(call) if removes else []
     elif call.program == "rsync" and any(word.startswith("--del") for word in call.arguments):
         named = call.operands()[-1:]
     elif call.program == "mv":
         named = call.operands()[:-1]
     else:
         named = call.operands() if call.program == "rm" and call.has_flag("rR", "--recursive") else []
-    whole = [word for word in named if _WHOLE.fullmatch(word)]
+        named += _fed_to(call) if call.program == "rm" and "xargs" in call.wrappers else []
+    whole = [word for word in named if _WHOLE.fullmatch(_plain(word))]
     return f"it removes {whole[0]} with everything in it" if whole else None
+
+
+def _places(find: Call) -> list[str]:
+    return list(takewhile(lambda word: not word.startswith(("-", "(", "!")), find.arguments))
+
+
+def _fed_to(call: Call) -> list[str]:
+    """What `find` or `echo` names for it."""
+    found = [place for feeder in call.fed_by if feeder.program == "find" for place in _places(feeder)]
+    return found + [word for feeder in call.fed_by if feeder.program == "echo" for word in feeder.arguments]
+
+
+def _plain(path: str) -> str:
+    """`/usr/../` is `/`."""
+    return "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else path
 
 
 def _overwrites_disk(call: Call) -> str | None:
@@ -116,7 +135,7 @@ def _mines(call: Call) -> str | None:
 def _opens_all(call: Call) -> str | None:
     if call.program not in ("chmod", "chown") or not call.has_flag("R", "--recursive"):
         return None
-    whole = [word for word in call.operands()[1:] if _WHOLE.fullmatch(word)]
+    whole = [word for word in call.operands()[1:] if _WHOLE.fullmatch(_plain(word))]
     return f"it changes the rights of everything in {whole[0]}" if whole else None
 
 
@@ -126,6 +145,6 @@ def _scripts_harm(call: Call) -> str | None:
         return None
     is_awk = call.program.endswith("awk")
     programs = [text for option, text in pairwise(call.arguments) if is_awk or _INLINE.fullmatch(option)]
-    programs += call.arguments[:1] if is_awk else ()
+    programs += call.arguments[:1] if is_awk else (word for word in call.arguments if _INLINE.match(word))
     harmful = [text for text in programs if _BROKEN_RISKS.search(text) or _HARM.search(text)]
     return f"the {call.program} program in it looks dangerous" if harmful else None
