@@ -6,6 +6,7 @@ links, with which process 1 would reach more than the caller.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -148,13 +149,15 @@ def peer_of(tid: int, fd: int) -> int:
     finally:
         os.close(pidfd)
     try:
-        with socket.socket(fileno=os.dup(copy)) as sock:
-            told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-            return int(PEER.unpack(told)[0])
+        sock = socket.socket(fileno=copy)
     except OSError:
-        return 0
-    finally:
+        # It stays ours: what is no socket was not taken over.
         os.close(copy)
+        return 0
+    with sock, contextlib.suppress(OSError):
+        told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+        return int(PEER.unpack(told)[0])
+    return 0
 
 
 def program_of(pid: int) -> bytes:
