@@ -116,3 +116,26 @@ def test_asking_who_is_at_the_end_of_a_file_leaves_nothing_open(tmp_path: Path) 
         assert [calling.peer_of(os.getpid(), file.fileno()) for _ in range(3)] == [0, 0, 0]
         assert calling.peer_of(os.getpid(), ours.fileno()) == os.getpid()
         assert _open() == before
+
+
+IN_A_ROOT = "import os, signal, sys; os.chroot(sys.argv[1]); os.chdir('/below'); os.write(1, b'x'); signal.pause()"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its root")
+def test_a_link_in_full_is_followed_below_the_callers_root(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "meant").write_text("x")
+    (tmp_path / "below/link").symlink_to("/meant")
+    with subprocess.Popen([sys.executable, "-c", IN_A_ROOT, tmp_path], stdout=subprocess.PIPE) as caller:  # noqa: S603 - ours
+        try:
+            assert caller.stdout is not None
+            assert caller.stdout.read(1) == b"x"
+            for path in ("link", "../below/./link", "/below/link", "../../../meant"):
+                fd = calling.Place(caller.pid, calling.HERE, path).open()
+                assert os.fstat(fd).st_ino == (tmp_path / "meant").stat().st_ino, path
+                os.close(fd)
+            folder, name = calling.Place(caller.pid, calling.HERE, "new").open_parent()
+            assert (os.fstat(folder).st_ino, name) == ((tmp_path / "below").stat().st_ino, "new")
+            os.close(folder)
+        finally:
+            caller.kill()

@@ -67,6 +67,7 @@ class Place(NamedTuple):
             raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from error
 
     def _open(self, path: str, flags: int) -> int:
+        path = self._below_root(path)
         is_absolute = path.startswith("/")
         folder = FLAGS | os.O_DIRECTORY
         base = os.open(f"/proc/{self.tid}/root", folder) if is_absolute else self._open_base(folder)
@@ -75,6 +76,13 @@ class Place(NamedTuple):
             return sc.openat2(base, path, flags, resolve=resolve)
         finally:
             os.close(base)
+
+    def _below_root(self, path: str) -> str:
+        """The same file by a path from the caller's root, where that is not ours: so does it mean links in full."""
+        if path.startswith("/") or (root := os.readlink(f"/proc/{self.tid}/root")) == "/":
+            return path
+        base = os.readlink(self._base())
+        return f"{base.removeprefix(root)}/{path}" if f"{base}/".startswith(f"{root}/") else path
 
 
 class Call(NamedTuple):
