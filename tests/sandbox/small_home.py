@@ -17,8 +17,11 @@ from termarena.sandbox.namespace.probe import probe
 
 MIB = 1 << 20
 LIMITS = Limits(memory_bytes=420 * MIB, disk_bytes=4096 * MIB)
-FILLS = "while :; do head -c 1000000 /dev/zero >>/root/big || :; done"
-"""It never ends by itself."""
+FILLS = {
+    "fill": "while :; do head -c 1000000 /dev/zero >>/root/big || :; done",
+    "litter": "mkdir /root/d; while :; do n=$((n+1)); true >/root/d/$n; done 2>/dev/null",
+}
+"""They never end by themselves."""
 
 
 def _mount(place: Path, kind: str) -> Path:
@@ -40,12 +43,12 @@ async def _start(home: Path) -> dict[str, object]:
         return {"is_on_disk": box.is_on_disk, "notes": driver.capabilities().notes, "fact": fact.is_there}
 
 
-async def _fill(home: Path) -> dict[str, object]:
+async def _fill(home: Path, script: str) -> dict[str, object]:
     async with NamespaceDriver(home=home) as driver:
         async with driver.start(SandboxSpec(limits=LIMITS)) as box:
             problem = ""
             try:
-                await box.exec(["sh", "-c", FILLS], timeout_s=120)
+                await box.exec(["sh", "-c", script], timeout_s=120)
             except SandboxBroken as error:
                 problem = str(error)
             used = await box.usage()
@@ -59,7 +62,7 @@ async def _main(kind: str, what: str) -> None:
         Path(place).chmod(0o755)  # noqa: ASYNC240 - nothing else runs
         home = await asyncio.to_thread(_mount, Path(place), kind)
         try:
-            found = await (_start if what == "start" else _fill)(home)
+            found = await (_start(home) if what == "start" else _fill(home, FILLS[what]))
             found["room"] = free_bytes(home)
         finally:
             await asyncio.to_thread(_unmount, home)

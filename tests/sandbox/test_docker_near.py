@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,11 +12,11 @@ import pytest
 from sandbox.support import CONFORMANCE_ROOT, out, sh
 from termarena.core.errors import SandboxBroken, SandboxFileError, SandboxFrozen
 from termarena.sandbox import SandboxSpec
+from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies
 from termarena.sandbox.docker import DockerDriver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from termarena.sandbox.docker.box import DockerSandbox
 
@@ -123,22 +125,40 @@ async def test_changes_and_states_come_from_the_layer_itself(near: DockerSandbox
     snapshot.close()
 
 
-async def test_the_engine_pauses_only_what_runs(near: DockerSandbox) -> None:
-    async def state() -> str:
-        told = (await near.container.engine.call("GET", f"/containers/{near.container.id}/json")).json()
-        return str(told["State"]["Status"])
+async def _state(box: DockerSandbox) -> str:
+    told = (await box.container.engine.call("GET", f"/containers/{box.container.id}/json")).json()
+    return str(told["State"]["Status"])
 
+
+async def test_the_engine_pauses_only_what_runs(near: DockerSandbox) -> None:
     for _ in range(20):  # where processes of the machine end under every look, it is paused to be sure
         await near.freeze()
         with pytest.raises(SandboxFrozen):
             await sh(near, "true")
-        found = await state()
+        found = await _state(near)
         await near.thaw()
         if found == "running":
             break
     assert found == "running"
     await sh(near, "sleep 1000 &")
     await near.freeze()
-    assert await state() == "paused"
+    assert await _state(near) == "paused"
     await near.thaw()
-    assert await state() == "running"
+    assert await _state(near) == "running"
+
+
+async def test_the_engine_pauses_who_is_in_another_pid_namespace(near: DockerSandbox) -> None:
+    """As what a container with more rights has put there, and left; its control group has it all the same."""
+    assert near.container.local is not None
+    mounted = hierarchies(Path("/proc/self/mountinfo"))
+    groups = groups_in(Path(f"/proc/{near.container.local.host_pid}/cgroup"))
+    name = "freezer" if "freezer" in mounted else UNIFIED
+    with subprocess.Popen(["sleep", "1000"]) as hidden:  # noqa: ASYNC220, S607 - begins at once
+        try:
+            (mounted[name] / groups[name].lstrip("/") / "cgroup.procs").write_text(str(hidden.pid))
+            assert await near.processes() == ()
+            await near.freeze()
+            assert await _state(near) == "paused"
+            await near.thaw()
+        finally:
+            hidden.kill()

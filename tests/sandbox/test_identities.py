@@ -6,13 +6,15 @@ import errno
 import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from termarena.sandbox.namespace.inside import identities
-from termarena.sandbox.namespace.inside.identities import MOST, ROOT, UNCHANGED, Ids, Register, single
+from termarena.sandbox.namespace.inside import calling, identities
+from termarena.sandbox.namespace.inside.identities import MOST, MOST_OTHERS, ROOT, UNCHANGED, Ids, Register, single
 
 VALUES = (0, 5, 7, UNCHANGED)
 COUNTS = {"setuid": 1, "setreuid": 2, "setresuid": 3}
@@ -80,6 +82,60 @@ def test_a_number_means_one_identity_and_there_are_not_endlessly_many() -> None:
     assert (register.number_of(ROOT), numbers[0], len(set(numbers))) == (0, 1, MOST - 1)
     assert register.who(numbers[4]) == single(5, 5)
     assert register.who(MOST + 1) == ROOT
+    assert register.who(-1) == ROOT  # a soft limit of a process that none was given to: there is no limit
     with pytest.raises(OSError, match="temporarily") as caught:
         register.number_of(single(MOST, MOST))
     assert caught.value.errno == errno.EAGAIN
+
+
+def test_all_identities_together_have_so_many_groups() -> None:
+    register = Register()
+    groups = tuple(range(65_535))
+    numbers = [register.number_of(ROOT._replace(others=(other, *groups))) for other in range(MOST_OTHERS // 65_536)]
+    with pytest.raises(OSError, match="temporarily"):
+        register.number_of(ROOT._replace(others=(1,)))
+    assert register.number_of(ROOT._replace(others=(0, *groups))) == numbers[0]
+    assert register.number_of(single(5, 5)) == len(numbers) + 1
+
+
+@pytest.mark.parametrize("call", ["setuid", "setgid"])
+def test_nobody_becomes_the_id_that_means_no_change(call: str) -> None:
+    with pytest.raises(OSError, match="Invalid") as caught:
+        identities.changed(ROOT, call, (UNCHANGED,))
+    assert caught.value.errno == errno.EINVAL
+
+
+def _open() -> set[str]:
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def test_asking_who_is_at_the_end_of_a_file_leaves_nothing_open(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with (tmp_path / "file").open("w") as file, ours, theirs:
+        before = _open()
+        assert [calling.peer_of(os.getpid(), file.fileno()) for _ in range(3)] == [0, 0, 0]
+        assert calling.peer_of(os.getpid(), ours.fileno()) == os.getpid()
+        assert _open() == before
+
+
+IN_A_ROOT = "import os, signal, sys; os.chroot(sys.argv[1]); os.chdir('/below'); os.write(1, b'x'); signal.pause()"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its root")
+def test_a_link_in_full_is_followed_below_the_callers_root(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "meant").write_text("x")
+    (tmp_path / "below/link").symlink_to("/meant")
+    with subprocess.Popen([sys.executable, "-c", IN_A_ROOT, tmp_path], stdout=subprocess.PIPE) as caller:  # noqa: S603 - ours
+        try:
+            assert caller.stdout is not None
+            assert caller.stdout.read(1) == b"x"
+            for path in ("link", "../below/./link", "/below/link", "../../../meant"):
+                fd = calling.Place(caller.pid, calling.HERE, path).open()
+                assert os.fstat(fd).st_ino == (tmp_path / "meant").stat().st_ino, path
+                os.close(fd)
+            folder, name = calling.Place(caller.pid, calling.HERE, "new").open_parent()
+            assert (os.fstat(folder).st_ino, name) == ((tmp_path / "below").stat().st_ino, "new")
+            os.close(folder)
+        finally:
+            caller.kill()

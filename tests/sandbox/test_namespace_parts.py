@@ -23,6 +23,7 @@ from termarena.sandbox import Limits, Mount, Root, SandboxSpec, Usage
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
 from termarena.sandbox.namespace import commands as namespace_commands
 from termarena.sandbox.namespace import files as namespace_files
+from termarena.sandbox.namespace.inside import syscalls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -426,3 +427,22 @@ async def test_a_mounted_folder_does_not_tell_where_it_lies_on_the_host(tmp_path
         )
         assert "a-secret-place" not in await out(box, "cat /proc/self/mountinfo /proc/mounts")
     assert [path.name for path in lent.iterdir()] == ["run"]
+
+
+RENAMES = "import os\nos.mkdir('x')\nos.write(1, b'x')\nwhile True: os.rename('x', 'y'); os.rename('y', 'x')"
+
+
+def test_a_path_with_dots_opens_while_something_else_is_renamed(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/f").touch()
+    root = os.open(tmp_path, os.O_PATH)
+    command = [sys.executable, "-c", RENAMES]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as renaming:  # noqa: S603 - ours
+        try:
+            assert renaming.stdout is not None
+            assert renaming.stdout.read(1) == b"x"
+            for _ in range(5000):
+                os.close(syscalls.openat2(root, "/a" + "/b/.." * 8 + "/f", os.O_PATH, resolve=syscalls.RESOLVE_IN_ROOT))
+        finally:
+            renaming.kill()
+            os.close(root)

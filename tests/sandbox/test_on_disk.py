@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from contextlib import AsyncExitStack
+import tracemalloc
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from sandbox.support import out, sh
 from termarena.core.errors import SandboxBroken, SandboxFileError
 from termarena.sandbox import Limits, SandboxSpec
 from termarena.sandbox.namespace import NamespaceDriver
+from termarena.sandbox.namespace.inside import room
 from termarena.sandbox.namespace.ondisk import hold
 
 if TYPE_CHECKING:
@@ -86,6 +89,41 @@ async def test_a_deleted_file_that_is_written_on_counts(on_disk: NamespaceDriver
     async with on_disk.start(SMALL) as box:
         assert (await box.exec(["python3", "-c", script], timeout_s=120)).stdout == b"True\n"
         assert (await box.usage()).disk_full is True
+
+
+async def test_names_count_although_they_take_no_block(on_disk: NamespaceDriver) -> None:
+    script = "import os\nfor at in range(2000): os.close(os.open(f'/root/{at}', os.O_CREAT))"
+    async with on_disk.start(SMALL) as box:
+        await box.exec(["python3", "-c", script])
+        used = await box.usage()
+        assert used.disk_bytes is not None
+        assert used.disk_bytes >= 2000 * 1024
+
+
+def test_many_folders_of_long_paths_are_measured_in_little_memory(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*(letter * 250 for letter in "abcdefgh"))
+    for at in range(1500):
+        (deep / str(at)).mkdir(parents=True)
+    root = os.open(tmp_path, os.O_RDONLY)
+    tracemalloc.start()
+    try:
+        assert room.taken([root]) >= 1508 * room.LEAST_BYTES
+        assert tracemalloc.get_traced_memory()[1] < MIB
+    finally:
+        tracemalloc.stop()
+        os.close(root)
+
+
+def test_a_look_at_many_descriptors_can_be_left_and_gone_on_with(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file, ExitStack() as stack:
+        file.write(bytes(100_000))
+        file.flush()
+        (tmp_path / "file").unlink()
+        for _ in range(room.STRIDE):
+            stack.callback(os.close, os.dup(file.fileno()))
+        told = list(room.nameless({os.fstat(file.fileno()).st_dev}))
+    assert len(told) > 1
+    assert told[-1] >= 100_000
 
 
 async def test_who_gets_around_the_refusal_is_ended(on_disk: NamespaceDriver) -> None:
@@ -212,3 +250,10 @@ def test_a_sandbox_ends_before_the_hosts_disk_is_full_and_makes_room() -> None:
     assert "the disk of this machine is nearly full" in str(found["problem"])
     assert (found["disk_full"], found["left"]) == (None, [])
     assert int(str(found["room"])) > 300 * MIB
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_sandbox_ends_before_the_hosts_disk_can_have_no_more_files() -> None:
+    found = _in_a_small_home("400m,nr_inodes=20000", "litter")
+    assert "the disk of this machine is nearly full" in str(found["problem"])
+    assert found["left"] == []

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import socket
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from termarena.sandbox.fetches import open_fetches, read_index
 from termarena.sandbox.fetches.addresses import bare_address
 from termarena.sandbox.fetches.exchange import Asked
 from termarena.sandbox.fetches.index import merge_index, recording_digest
+from termarena.sandbox.fetches.neighbours import ask_plainly
 from termarena.sandbox.fetches.plan import FetchPlan
 from termarena.sandbox.fetches.recording import Recorder
 from termarena.sandbox.namespace import NamespaceDriver
@@ -118,6 +120,23 @@ async def test_a_connection_through_the_proxy_is_used_once(tmp_path: Path) -> No
                 answer = await recorder.answer(Asked("GET", f"http://127.0.0.9:{port}/{name}", {}))
                 assert [part async for part in answer.body] == [b"1\n"]
     assert connections == 2
+
+
+async def test_a_server_of_the_sandbox_is_sent_what_came_in_pieces() -> None:
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=theirs)
+    headers = {"host": "web", "transfer-encoding": "chunked", "x-name": "M\xfcller"}
+    asking = asyncio.create_task(ask_plainly(ours, Asked("POST", "http://web/in", headers, b"a body"), path="/in"))
+    async with asyncio.timeout(10):
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"POST /in HTTP/1.1\r\n")
+        assert {b"x-name: M\xfcller", b"content-length: 6", b"connection: close"} <= set(head.split(b"\r\n"))
+        assert b"chunked" not in head
+        assert await reader.readexactly(6) == b"a body"
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
+        answer = await asking
+        assert (answer.status, [chunk async for chunk in answer.body]) == (200, [b"done"])
+    writer.close()
 
 
 async def test_pip_installs_from_an_index(bench: Bench, internet: Internet) -> None:

@@ -188,7 +188,9 @@ class Container:
             return False
         sighting = await asyncio.to_thread(_look_at, self.local)
         others = [one for one in sighting.seen[self._own_processes :] if one.is_living]
-        return sighting.is_whole and not others and self._are_idle(sighting.seen)
+        if others or not sighting.is_whole or not self._are_idle(sighting.seen):
+            return False
+        return not await asyncio.to_thread(self.local.has_hidden, sighting.seen)
 
     async def _pause(self) -> None:
         for left in reversed(range(PAUSE_TRIES)):

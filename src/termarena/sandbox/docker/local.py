@@ -103,6 +103,17 @@ class Local:
         known.update(one.host_pid for one in found if not one.is_living)
         return Sighting(sorted(found, key=lambda seen: seen.pid), is_whole)
 
+    def has_hidden(self, seen: list[Seen]) -> bool:
+        """Whether others than these may run in it: those in a pid namespace of their own are in its control group."""
+        group = self._groups.get("freezer", self._groups.get(UNIFIED))
+        if group is None:
+            return True
+        ours = {one.host_pid for one in seen}
+        try:
+            return any(set(map(int, file.read_text().split())) - ours for file in group.rglob("cgroup.procs"))
+        except OSError:
+            return True
+
     @property
     def has_plain_ids(self) -> bool:
         """Whether the container's users have the same numbers on this machine."""

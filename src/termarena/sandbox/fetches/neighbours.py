@@ -21,15 +21,20 @@ __all__ = ["ask_plainly"]
 CHUNK: Final = 64 << 10
 BAD_GATEWAY: Final = 502
 OF_THE_CONNECTION: Final = frozenset({"connection", "proxy-connection", "keep-alive", "transfer-encoding", "te"})
+NOT_SENT: Final = OF_THE_CONNECTION - {"connection"}
 
 
 async def ask_plainly(sock: socket.socket, asked: Asked, *, path: str) -> Answer:
     """What the server at the other end of the socket answers; 502 where it does not. The socket is closed."""
     reader, writer = await asyncio.open_connection(sock=sock)
     wire = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
-    kept = [(name, value) for name, value in asked.headers.items() if name.lower() not in OF_THE_CONNECTION]
-    request = h11.Request(method=asked.method, target=path, headers=[*kept, ("connection", "close")])
+    told = {**asked.headers, "connection": "close"}
+    if asked.body:
+        # Also where it came in pieces: it goes on as a whole.
+        told["content-length"] = str(len(asked.body))
+    kept = [(name.encode("ascii"), value.encode("latin-1")) for name, value in told.items() if name not in NOT_SENT]
     try:
+        request = h11.Request(method=asked.method, target=path, headers=kept)
         for event in (request, h11.Data(data=asked.body), h11.EndOfMessage()):
             writer.write(wire.send(event) or b"")
         await writer.drain()
@@ -39,9 +44,9 @@ async def ask_plainly(sock: socket.socket, asked: Asked, *, path: str) -> Answer
     if not isinstance(head, h11.Response):
         writer.close()
         return Answer(BAD_GATEWAY)
-    told = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
-    length = told.pop("content-length", None)
-    headers = {name: value for name, value in told.items() if name not in OF_THE_CONNECTION}
+    answered = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
+    length = answered.pop("content-length", None)
+    headers = {name: value for name, value in answered.items() if name not in OF_THE_CONNECTION}
     return Answer(head.status_code, headers, int(length) if length else None, _body(wire, reader, writer))
 
 

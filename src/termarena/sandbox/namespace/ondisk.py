@@ -36,6 +36,7 @@ FOLDER: Final = "layers"
 CHANGES: Final = "fs"
 MOST_RESERVE_BYTES: Final = 2 << 30
 RESERVE_PART: Final = 20
+FILES_PART: Final = 50
 
 
 def memory_share(limits: Limits) -> int:
@@ -52,6 +53,11 @@ def reserve_of(folder: Path) -> int:
     """What is to be left free on a folder's file system: a twentieth of it, and no more than 2 GiB."""
     found = os.statvfs(folder)
     return min(MOST_RESERVE_BYTES, found.f_blocks * found.f_frsize // RESERVE_PART)
+
+
+def files_reserve_of(folder: Path) -> int:
+    """How many files are to stay possible on a folder's file system: one in fifty; none where it has no such bound."""
+    return os.statvfs(folder).f_files // FILES_PART
 
 
 def free_bytes(folder: Path) -> int:
@@ -86,8 +92,12 @@ class Changes:
 
     def as_plan(self, limits: Limits) -> dict[str, object]:
         """The form in which the fork server takes it."""
-        reserve = reserve_of(self.layer)
-        return {"path": str(self.layer / CHANGES), "limit_bytes": limits.disk_bytes, "reserve_bytes": reserve}
+        return {
+            "path": str(self.layer / CHANGES),
+            "limit_bytes": limits.disk_bytes,
+            "reserve_bytes": reserve_of(self.layer),
+            "reserve_files": files_reserve_of(self.layer),
+        }
 
     def release(self) -> None:
         """Close our copy of the lock."""
@@ -119,7 +129,8 @@ class DiskLayers:
             await asyncio.to_thread(self._try)
         if self.problem:
             return False
-        is_short = free_bytes(self._folder) < memory_share(limits)
+        has_few_files = os.statvfs(self._folder).f_favail < files_reserve_of(self._folder)
+        is_short = has_few_files or free_bytes(self._folder) < memory_share(limits)
         self.notice = f"the disk of {self._folder} has too little room" if is_short else ""
         return not is_short
 

@@ -6,6 +6,7 @@ links, with which process 1 would reach more than the caller.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -66,6 +67,7 @@ class Place(NamedTuple):
             raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from error
 
     def _open(self, path: str, flags: int) -> int:
+        path = self._below_root(path)
         is_absolute = path.startswith("/")
         folder = FLAGS | os.O_DIRECTORY
         base = os.open(f"/proc/{self.tid}/root", folder) if is_absolute else self._open_base(folder)
@@ -74,6 +76,13 @@ class Place(NamedTuple):
             return sc.openat2(base, path, flags, resolve=resolve)
         finally:
             os.close(base)
+
+    def _below_root(self, path: str) -> str:
+        """The same file by a path from the caller's root, where that is not ours: so does it mean links in full."""
+        if path.startswith("/") or (root := os.readlink(f"/proc/{self.tid}/root")) == "/":
+            return path
+        base = os.readlink(self._base())
+        return f"{base.removeprefix(root)}/{path}" if f"{base}/".startswith(f"{root}/") else path
 
 
 class Call(NamedTuple):
@@ -148,13 +157,15 @@ def peer_of(tid: int, fd: int) -> int:
     finally:
         os.close(pidfd)
     try:
-        with socket.socket(fileno=os.dup(copy)) as sock:
-            told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-            return int(PEER.unpack(told)[0])
+        sock = socket.socket(fileno=copy)
     except OSError:
-        return 0
-    finally:
+        # It stays ours: what is no socket was not taken over.
         os.close(copy)
+        return 0
+    with sock, contextlib.suppress(OSError):
+        told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+        return int(PEER.unpack(told)[0])
+    return 0
 
 
 def program_of(pid: int) -> bytes:

@@ -13,6 +13,8 @@ UNCHANGED: Final = 0xFFFFFFFF
 """What a program passes for an id that is to stay."""
 MOST: Final = 1 << 16
 """How many different identities one sandbox keeps apart."""
+MOST_OTHERS: Final = 1 << 20
+"""Supplementary groups of all of them together: process 1 keeps them, and no limit of the sandbox is on it."""
 
 
 class Ids(NamedTuple):
@@ -51,6 +53,8 @@ def _refuse() -> PermissionError:
 
 def _set(ids: Ids, wanted: int, *, is_root: bool) -> Ids:
     """`setuid` and `setgid`."""
+    if wanted == UNCHANGED:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     if is_root:
         return Ids(wanted, wanted, wanted)
     if wanted not in (ids.real, ids.saved):
@@ -78,7 +82,7 @@ def _set_two(ids: Ids, wanted: tuple[int, ...], *, is_root: bool) -> Ids:
 
 
 def changed(who: Who, call: str, wanted: tuple[int, ...], *, may: bool | None = None) -> Who:
-    """Who a process is after `setuid`, `setresgid` or one of their relatives; raises `PermissionError`.
+    """Who a process is after `setuid`, `setresgid` or one of their relatives; raises `OSError`.
 
     `may`: whether it may do what root may, where that is not simply being root.
     """
@@ -109,16 +113,18 @@ class Register:
         """Number 0 is root."""
         self._known: list[Who] = [ROOT]
         self._numbers: dict[Who, int] = {ROOT: 0}
+        self._others = 0
 
     def number_of(self, who: Who) -> int:
-        """Raises `OSError` when there have been too many."""
+        """Raises `OSError` when there have been too many, or too many groups in all."""
         if who not in self._numbers:
-            if len(self._known) >= MOST:
+            if len(self._known) >= MOST or self._others + len(who.others) > MOST_OTHERS:
                 raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            self._others += len(who.others)
             self._numbers[who] = len(self._known)
             self._known.append(who)
         return self._numbers[who]
 
     def who(self, number: int) -> Who:
         """Whom a number means; unknown ones are root."""
-        return self._known[number] if number < len(self._known) else ROOT
+        return self._known[number] if 0 <= number < len(self._known) else ROOT

@@ -107,7 +107,7 @@ class Registrar:
     # Who a process is.
 
     def who(self, tid: int) -> identities.Who:
-        """Root for a process that has gone."""
+        """Root for a process that has gone, and for one that carries no number, as process 1."""
         try:
             soft = resource.prlimit(tid, MARKER_RESOURCE)[0]
         except (ProcessLookupError, PermissionError):

@@ -15,7 +15,7 @@ import resource
 import signal
 import stat
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from . import children
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 BLOCK: Final = 512
+LEAST_BYTES: Final = 1024
+"""What each name counts for, as it does in memory: an empty file takes no block of a disk, but one of its files."""
 STRIDE: Final = 500
 """So many names are looked at (about 2 ms) before the clock is."""
 SLICE_S, MOMENT_S = 0.01, 0.1
@@ -41,10 +43,30 @@ Verdict = Literal["fine", "short"]
 
 def taken(roots: list[int]) -> int:
     """What the files below some folders take, in bytes."""
+    return _last(walk(roots))
+
+
+def _last(told: Iterator[int]) -> int:
     found = 0
-    for found in walk(roots):  # noqa: B007 - the last value counts
+    for found in told:  # noqa: B007 - the last value counts
         pass
     return found
+
+
+class _Folder(NamedTuple):
+    """One that is still to be looked at; not its path, of which a hostile tree has millions, each as long as can be."""
+
+    above: _Folder | None
+    name: str
+
+    @property
+    def path(self) -> str:
+        names = []
+        one: _Folder | None = self
+        while one is not None:
+            names.append(one.name)
+            one = one.above
+        return "/".join(reversed(names))
 
 
 def walk(roots: list[int]) -> Iterator[int]:
@@ -54,20 +76,20 @@ def walk(roots: list[int]) -> Iterator[int]:
     """
     total = seen = 0
     linked: set[int] = set()
-    waiting = [(root, ".") for root in roots]
+    waiting = [(root, _Folder(None, ".")) for root in roots]
     while waiting:
-        root, path = waiting.pop()
-        for name, found in _entries(root, path):
+        root, folder = waiting.pop()
+        for name, found in _entries(root, folder.path):
             seen += 1
             if seen % STRIDE == 0:
                 yield total
             if stat.S_ISDIR(found.st_mode):
-                waiting.append((root, f"{path}/{name}"))
+                waiting.append((root, _Folder(folder, name)))
             elif found.st_nlink > 1:
                 if found.st_ino in linked:
                     continue
                 linked.add(found.st_ino)
-            total += found.st_blocks * BLOCK
+            total += max(found.st_blocks * BLOCK, LEAST_BYTES)
     yield total
 
 
@@ -85,17 +107,33 @@ def _entries(root: int, path: str) -> Iterator[tuple[str, os.stat_result]]:
         os.close(fd)
 
 
-def _nameless(devices: set[int]) -> int:
-    """What files take that were deleted and are still open."""
-    sizes: dict[tuple[int, int], int] = {}
+def nameless(devices: set[int]) -> Iterator[int]:
+    """What files take that were deleted and are still open, told every few descriptors and at the end."""
+    total = seen = 0
+    known: set[tuple[int, int]] = set()
     for pid in children.all_pids():
-        with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+            for entry in entries:
+                seen += 1
+                if seen % STRIDE == 0:
+                    yield total
                 with contextlib.suppress(OSError):
-                    found = os.stat(f"/proc/{pid}/fd/{name}")
-                    if stat.S_ISREG(found.st_mode) and found.st_nlink == 0 and found.st_dev in devices:
-                        sizes[found.st_dev, found.st_ino] = found.st_blocks * BLOCK
-    return sum(sizes.values())
+                    found = os.stat(entry.path)
+                    key = found.st_dev, found.st_ino
+                    is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 0 and found.st_dev in devices
+                    if is_ours and key not in known:
+                        known.add(key)
+                        total += found.st_blocks * BLOCK
+    yield total
+
+
+def _whole(roots: list[int], devices: set[int]) -> Iterator[int]:
+    """Both."""
+    named = 0
+    for named in walk(roots):
+        yield named
+    for more in nameless(devices):
+        yield named + more
 
 
 class DiskWatch:
@@ -104,9 +142,10 @@ class DiskWatch:
     def __init__(
         self, plan: dict[str, Any], roots: list[int], *, launcher: children.Launcher, spared: Callable[[], set[int]]
     ) -> None:
-        """`plan` has `limit_bytes` and `reserve_bytes`; `roots` hold the changes; `spared` are our own jobs."""
+        """`plan` has the limit and what is to be left to others; `roots` hold the changes; `spared` are our jobs."""
         self.limit_bytes: int = plan["limit_bytes"]
         self.reserve_bytes: int = plan["reserve_bytes"]
+        self.reserve_files: int = plan["reserve_files"]
         # What files take changes a little when the kernel writes them out: so much has to be free before there is room.
         self._margin_bytes = min(MARGIN_BYTES, self.limit_bytes // 64)
         self.roots = roots
@@ -142,11 +181,16 @@ class DiskWatch:
             self._look_on(SLICE_S)
         self._hold()
         self.next = now + self._pause_s(free) if children.all_pids() else None
-        return "short" if free < self.reserve_bytes // (1 if self.is_full else 2) else "fine"
+        part = 1 if self.is_full else 2
+        is_short = free < self.reserve_bytes // part or self._files_left() < self.reserve_files // part
+        return "short" if is_short else "fine"
 
     def _free(self) -> int:
         found = os.fstatvfs(self.roots[0])
         return found.f_bavail * found.f_frsize
+
+    def _files_left(self) -> int:
+        return os.fstatvfs(self.roots[0]).f_favail
 
     def _is_due(self, now: float, free: int) -> bool:
         rested_s = now - self._looked_at
@@ -162,14 +206,14 @@ class DiskWatch:
     def _look_on(self, for_s: float) -> None:
         """Go on with a look, or begin one."""
         if self._look is None:
-            self._look, self._free_then, self._look_took_s = walk(self.roots), self._free(), 0.0
+            self._look, self._free_then, self._look_took_s = _whole(self.roots, self.devices), self._free(), 0.0
         began = time.monotonic()
         for found_bytes in self._look:
             self._found_bytes = found_bytes
             if (now := time.monotonic()) - began > for_s:
                 self._look_took_s += now - began
                 return
-        self._finish(self._found_bytes + _nameless(self.devices), time.monotonic() - began)
+        self._finish(self._found_bytes, time.monotonic() - began)
 
     def _finish(self, used_bytes: int, took_s: float) -> None:
         self._look = None
@@ -221,7 +265,7 @@ class DiskWatch:
         """Let the harness write so much; raises `OSError` where it does not fit."""
         if self.is_full or self.used_bytes + self._given_bytes + size_bytes > self.limit_bytes:
             began = time.monotonic()
-            self._finish(taken(self.roots) + _nameless(self.devices), time.monotonic() - began)
+            self._finish(_last(_whole(self.roots, self.devices)), time.monotonic() - began)
             if self.used_bytes + size_bytes > self.limit_bytes - (self._margin_bytes if self.is_full else 0):
                 self.was_full = True
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

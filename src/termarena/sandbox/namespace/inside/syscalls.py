@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from typing import Final
 
@@ -36,6 +37,7 @@ MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV, MOUNT_ATTR_IDMAP = 1, 2, 4, 0x100000
 
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_IN_ROOT = 2, 4, 16
+OPEN_TRIES: Final = 64
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
 KEYCTL_JOIN_SESSION_KEYRING: Final = 1
@@ -248,15 +250,21 @@ class _OpenHow(ctypes.Structure):
 
 
 def openat2(dir_fd: int, path: str, flags: int, *, mode: int = 0, resolve: int) -> int:
-    """`openat2(2)`: open below `dir_fd` with the given `RESOLVE_*` restrictions; the result is close-on-exec."""
+    """`openat2(2)`: open below `dir_fd` with the given `RESOLVE_*` restrictions; the result is close-on-exec.
+
+    What a rename or a mount anywhere on the machine meets on its way through `..` is tried again: the kernel does not
+    know then whether it stayed below the root, and says EAGAIN.
+    """
     how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
-    result = int(
-        _libc.syscall(ctypes.c_long(SYS_OPENAT2), dir_fd, _encoded(path), ctypes.byref(how), ctypes.c_size_t(24))
-    )
-    if result < 0:
+    name = _encoded(path)
+    for left in reversed(range(OPEN_TRIES)):
+        result = int(_libc.syscall(ctypes.c_long(SYS_OPENAT2), dir_fd, name, ctypes.byref(how), ctypes.c_size_t(24)))
+        if result >= 0:
+            return result
         code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), path)
-    return result
+        if code != errno.EAGAIN or not left:
+            break
+    raise OSError(code, os.strerror(code), path)
 
 
 def open_tree(path: str, *, dir_fd: int = AT_FDCWD) -> int:
