@@ -75,7 +75,7 @@ async def test_a_battle_in_a_container(tmp_path: Path) -> None:
 @pytest.mark.needs("user-namespaces")
 async def test_an_operators_limits_are_applied_and_told(tmp_path: Path, home: Path) -> None:
     config = GreenConfig(driver="namespace", tasks=TaskChoice(cpus=0.5, memory_mb=96))
-    eats = {"kind": "exec_request", "command": "head -c 200m /dev/zero >/tmp/big"}
+    eats = {"kind": "exec_request", "command": "head -c 200m /dev/zero | tail -c 190m >/dev/null"}
     white = White(lambda turn, _: eats if turn == 1 else FINAL)
     async with green_at(tmp_path, home, config=config) as green, white_at(white) as url:
         result = await green.battle(url)
@@ -86,4 +86,4 @@ async def test_an_operators_limits_are_applied_and_told(tmp_path: Path, home: Pa
     assert (limits.cpus, limits.memory_mb) == (0.5, 96)
     reasons = {one.reason: one.message for one in build_report(read_run(run)).not_ranked}
     assert reasons["changed_limits"] == "sandboxes had 0.5 processors and 96 MB, whatever the tasks ask for"
-    assert white.heard[1]["exit_code"] != 0  # what it writes is kept in memory: 200 MB do not fit
+    assert white.heard[1]["exit_code"] != 0  # it keeps 190 MB in memory, where they do not fit

@@ -126,7 +126,8 @@ async def test_owners_can_be_changed_in_a_step(based: ImageShelf, tmp_path: Path
     lines: list[str] = []
     text = "FROM base\nRUN touch /x && ln /x /y && ln -s x /l && ln -s x /m "
     text += "&& chown 12:34 /x && chown -h 5:6 /l && ls -n /x /l\n"
-    text += "RUN ls -n /x && chown 7 /x\nUSER alice\nRUN touch /home/alice/hers && chown 0 /x || echo refused\n"
+    text += "RUN ls -n /x && chown 7 /x && mkdir -p /home/alice && chown 1234:1234 /home/alice\n"
+    text += "USER alice\nRUN touch /home/alice/hers && chown 0 /x || echo refused\n"
     await build(based, tmp_path / "c", text, on_log=lines.append)
     rows = [line.split()[2:4] for line in lines if line.startswith(("-", "l"))]
     assert rows == [["5", "6"], ["12", "34"], ["12", "34"]]
