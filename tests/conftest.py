@@ -80,8 +80,19 @@ def _problem(component: str) -> str | None:
 
 
 LONGEST = "test_suite_as_an_ordinary_user"
-LONG_FROM_AFAR = ("test_fifty_sandboxes_at_once", "test_ten_thousand_files", "test_swapping_links_under_transfers")
-"""Ten seconds each over an engine's own API, and tried with a local engine in any case."""
+LONG_FROM_AFAR = (
+    "test_fifty_sandboxes_at_once",
+    "test_ten_thousand_files",
+    "test_swapping_links_under_transfers",
+    "test_fork_has_the_same_files",
+    "test_fork_of_a_fork",
+    "test_saved_snapshot",
+    "test_many_long_requests_at_once",
+    "test_archive_root",
+    "test_time_limit_that_is_over_while_frozen",
+    "test_stopped_jobs_stay_stopped_after_a_thaw",
+)
+"""Three to ten seconds each over an engine's own API, and tried with a local engine in any case."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -31,6 +31,7 @@ def test_synthesize_shows_the_solution_and_the_reasons(tmp_path: Path) -> None:
     assert "its output is the result" in done.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.needs("user-namespaces")
 @pytest.mark.timeout(600)
 def test_from_a_recording_to_a_run_and_back_out_of_the_world(recordings: Path, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_a_trial_whose_process_is_killed_on_its_node_is_tried_again(nodes: Nodes
     assert tries_of(tmp_path / "run") == [("one", 0, "unscored", "infra"), ("one", 1, "solved", None)]
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.soak)])
 def test_stopping_a_run_reaches_the_nodes_and_it_can_be_resumed(
     nodes: Nodes, tmp_path: Path, by: signal.Signals
 ) -> None:
@@ -382,6 +382,7 @@ def test_a_trial_whose_node_is_killed_is_tried_again_on_another(nodes: Nodes, tm
     assert ". " not in detail["message"], "one sentence of Ray's is enough"
 
 
+@pytest.mark.soak
 def test_a_command_just_after_a_node_was_lost_asks_only_those_that_are_there(nodes: Nodes, tmp_path: Path) -> None:
     tasks, run = two_tasks(tmp_path), tmp_path / "run"
     nodes.tell("kill")
