@@ -18,6 +18,7 @@
 #define LONGEST 1024
 
 long syscall(long number, ...);
+extern char **environ;
 
 static const char *const names[SETTINGS] = {"LD_PRELOAD=", "FAKETIME=", "FAKETIME_DONT_FAKE_MONOTONIC="};
 static char settings[SETTINGS][LONGEST];
@@ -67,6 +68,22 @@ static char **completed(char *const env[], char **to) {
 int execve(const char *path, char *const words[], char *const env[]) {
     char *room[length(env) + SETTINGS + 1];
     return (int)syscall(SYS_execve, path, words, completed(env, room));
+}
+
+int execv(const char *path, char *const words[]) {
+    return execve(path, words, environ);
+}
+
+typedef int searching(const char *, char *const[], char *const[]);
+
+int execvpe(const char *name, char *const words[], char *const env[]) {
+    char *room[length(env) + SETTINGS + 1];
+    searching *next = (searching *)dlsym(RTLD_NEXT, "execvpe");
+    return next(name, words, completed(env, room));
+}
+
+int execvp(const char *name, char *const words[]) {
+    return execvpe(name, words, environ);
 }
 
 typedef int spawning(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
