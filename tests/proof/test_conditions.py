@@ -88,7 +88,12 @@ async def test_a_repository_that_another_user_owns_is_not_held_against_a_task(pr
 @pytest.mark.needs("user-namespaces", "faketime", "gcc", "python3")
 async def test_a_solution_that_is_bound_to_a_date_is_fragile(prover: Prover) -> None:
     wait = "import threading, time; time.sleep(0.01); threading.Event().wait(0.01)"
-    made = Made(solution=f"date +%Y >/app/year.txt\npython3 -c '{wait}' && echo 1 >/app/one.txt\n")
+    made = Made(
+        solution=f"date +%Y >/app/year.txt\npython3 -c '{wait}' && echo 1 >/app/one.txt\n",
+        # A program that is started with no environment sees the same day.
+        tests="#!/bin/sh\nexec >/logs/verifier/reward.txt\n"
+        'if [ "$(date +%F)" = "$(env -i date +%F)" ]; then cat /app/one.txt || echo 0; else echo 0; fi\n',
+    )
     proof = await prover.prove(prover.task(made, "free"), attempts=5, mutants=0)
     assert proof.solvable is not None
     assert proof.solvable.is_sound, proof.faults

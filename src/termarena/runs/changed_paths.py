@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,6 @@ LARGEST_CHANGES: Final = 100_000
 """So many changed paths are listed in `changes.json`; further ones stand one per line beside it."""
 LARGEST_PATHS: Final = 32 << 20
 """Characters of all paths in `changes.json`: with every one of them escaped, a record still holds it."""
-_CHANGE: Final = TypeAdapter(Change)
 
 
 def write_changes(folder: AttemptFolder, changes: FileChanges, scrubber: Scrubber) -> None:
@@ -40,6 +40,12 @@ def write_changes(folder: AttemptFolder, changes: FileChanges, scrubber: Scrubbe
     write_record(folder.changes, CHANGES_KIND, {"total": len(every), "changes": first})
 
 
+@functools.cache
+def _reader() -> TypeAdapter[Change]:
+    """Made when first needed: that takes longer than all else that a run imports here."""
+    return TypeAdapter(Change)
+
+
 def read_changes(folder: AttemptFolder) -> FileChanges:
     """What the agent changed, read back; none where nothing was recorded. Raises `TaskFormatError`, also where some of
     the paths are missing: what is not listed cannot be judged."""
@@ -49,7 +55,7 @@ def read_changes(folder: AttemptFolder) -> FileChanges:
     listed = record["changes"]
     if not isinstance(listed, list):
         raise TaskFormatError(str(folder.changes), field="changes", found="no list", expected="the changed paths")
-    found = [_CHANGE.validate_python(row) for row in listed]
+    found = [_reader().validate_python(row) for row in listed]
     found += _further(folder)
     if len(found) != record["total"]:
         raise TaskFormatError(
@@ -66,7 +72,7 @@ def _further(folder: AttemptFolder) -> Iterator[Change]:
     with path.open(encoding="ascii") as file:
         for line in file:
             try:
-                yield _CHANGE.validate_python(json.loads(line))
+                yield _reader().validate_python(json.loads(line))
             except ValueError as error:
                 raise TaskFormatError(str(path), found=str(error), expected="a changed path on each line") from error
 

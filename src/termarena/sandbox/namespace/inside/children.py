@@ -32,8 +32,6 @@ KILL_PATIENCE_S: Final = 10.0
 THREADS_FIELD: Final = 17
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-SETTABLE_SIGNALS: Final = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
-"""Each is at its default in a command: a harness begun with `nohup` or with a shell's `&` ignores some."""
 
 
 class Command:
@@ -95,6 +93,8 @@ class Launcher:
         self.limits: list[tuple[int, int]] = [(int(kind), int(value)) for kind, value in plan["rlimits"]]
         self.is_on_disk: bool = plan["changes"] is not None
         self.may_write = True
+        # Only these outlive an exec; to set every signal would take a tenth of the whole command.
+        self.ignored = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
 
     def start(self, command: Command, *, stdio: tuple[int, int, int], has_terminal: bool = False) -> Running:
         """Fork and execute; a command that cannot be executed ends with 126 or 127 and a line on its stderr."""
@@ -131,9 +131,8 @@ class Launcher:
             os._exit(NOT_EXECUTABLE)
 
     def _restrict(self, command: Command) -> None:
-        for number in SETTABLE_SIGNALS:
+        for number in self.ignored:
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if self.registrar is None:
             command.identity.assume()
         for kind, value in self.limits:

@@ -333,11 +333,8 @@ def _mount_kernel_file_systems(root: str, *, shm_bytes: int) -> None:
         _freeze(f"{root}/proc/{name}")
     for name in HIDDEN_FILES:
         _hide_file(f"{root}/proc/{name}")
-    for name in HIDDEN_FOLDERS:
-        _hide_folder(f"{root}/proc/{name}")
     sc.mount("sysfs", f"{root}/sys", fstype="sysfs", flags=SAFE | sc.MS_RDONLY)
-    for name in HIDDEN_SYS:
-        _hide_folder(f"{root}/sys/{name}")
+    _hide_folders([f"{root}/proc/{name}" for name in HIDDEN_FOLDERS] + [f"{root}/sys/{name}" for name in HIDDEN_SYS])
 
 
 def _mount_devices(dev: str, *, shm_bytes: int) -> None:
@@ -367,6 +364,10 @@ def _hide_file(path: str) -> None:
         sc.mount("/dev/null", path, flags=sc.MS_BIND)
 
 
-def _hide_folder(path: str) -> None:
-    if os.path.isdir(path):
+def _hide_folders(paths: list[str]) -> None:
+    """Lay one empty folder over all of them: a file system for each would have to be made and torn down."""
+    there = [path for path in paths if os.path.isdir(path)]
+    for path in there[:1]:
         sc.mount("none", path, fstype="tmpfs", flags=SAFE | sc.MS_RDONLY, options="size=0,nr_inodes=2,mode=555")
+    for path in there[1:]:
+        sc.mount(there[0], path, flags=sc.MS_BIND)

@@ -7,6 +7,7 @@ than the table give ENOSYS, so that a C library falls back to an older call.
 from __future__ import annotations
 
 import errno
+import functools
 import struct
 from typing import Final
 
@@ -196,6 +197,7 @@ def _watch_owners(table: SyscallTable) -> list[bytes]:
     return parts
 
 
+@functools.cache
 def assemble(machine: str = MACHINE, *, watches_owners: bool = False) -> bytes:
     """The filter for `machine`; raises `LookupError` where there is no table for it.
 

@@ -13,7 +13,7 @@ import signal
 import socket
 from typing import Any, Final
 
-from . import idmaps, removing, supervisor, wire
+from . import idmaps, removing, seccomp, supervisor, wire
 from . import syscalls as sc
 
 NAMESPACES: Final = (
@@ -49,6 +49,7 @@ def _detach(sock: socket.socket) -> None:
     sc.close_all_but({0, 1, 2, sock.fileno()})
     os.chdir("/")
     os.umask(0o022)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # Ignored, so that the kernel reaps the sandboxes: the harness watches each through a pidfd.
@@ -86,6 +87,8 @@ class _ForkServer:
                 os.close(fd)
 
     def _start(self, plan: dict[str, Any], fds: list[int]) -> None:
+        # Assembled once and kept: process 1 inherits it.
+        seccomp.assemble(watches_owners=plan["records_owners"])
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         trees: list[int] = []
         try:
