@@ -310,7 +310,7 @@ class Problem:
 
 
 def read_lines(path):
-    lines = []
+    lines, is_bad = [], False
     with open(path, encoding="utf-8", errors="replace") as f:
         for number, text in enumerate(f.read().split("\n"), 1):
             text = text.strip(" \t")
@@ -319,7 +319,9 @@ def read_lines(path):
                     lines.append(Requirement(text))
                 except ValueError as e:
                     print("resolve: line %d: %s" % (number, e), file=sys.stderr)
-                    sys.exit(2)
+                    is_bad = True
+    if is_bad:
+        sys.exit(2)
     return lines
 
 
