@@ -54,7 +54,7 @@ def staircase(count):
 def late_failures():
     """150 packages with all three of these difficulties."""
     index, lines, want = {}, [], []
-    for part in (late_conflict(44), many_groups(20), staircase(40)):
+    for part in (late_conflict(62), many_groups(14), staircase(40)):
         index.update(part[0])
         lines += part[1]
         want += part[2]
