@@ -5,6 +5,7 @@ import os
 import random
 import re
 import shutil
+import tempfile
 import time
 import unittest
 
@@ -89,6 +90,25 @@ def random_log(seed):
     return "".join(lines)
 
 
+T = 1700000000
+ENDS = [seconds("28", "Feb", y, 23, 59, 50) for y in (2023, 2024, 2000, 2100 - 4)] + [seconds("31", "Dec", 2024, 23, 59, 50), seconds("30", "Apr", 2025, 23, 59, 50)]
+GOOD = entry("good", T)
+# Parts of one log, each about clients of its own.
+PARTS = {
+    "random": random_log(11),
+    "gaps": entry("g", T) + entry("g", T + 1800) + entry("g", T + 3601) + entry("h", T + 1801) + entry("h", T),
+    "order": entry("o", T + 4000, "/late") + entry("o", T + 1000, "/mid") + entry("o", T, "/first") + entry("o", T + 2500, "/mid"),
+    "calendar": "".join(entry("c", t) + entry("c", t + 20) + entry("c", t + 86400) for t in ENDS),
+    "top path": "".join(entry("t", T + i, p) for i, p in enumerate(["/b?1", "/a/", "/B", "/a", "/b", "/a/", "/B?x", "/a", "/~", "/Z", "/Z"])),
+    "same start": "".join(entry(c, T) for c in ["b", "B", "198.51.100.2", "198.51.100.10", "a-b", "a.b", "ab", "2001:db8:1::1", "_"]),
+    "numbers": "".join(entry(c, T + i) for i, c in enumerate(["10", "10.0", "1e1", "010", "+10", "10", "1e1"])),
+    "sums": "".join(entry("s", T + i, size=str(999999999999 + i)) for i in range(1000)) + entry("u", T, size="2147483648") + entry("v", T, size="-"),
+    "statuses": "".join(entry("st", T, status=s) for s in (200, 399, 400, 404, 500, 999, "099")),
+    "malformed": "z last?\n\n" + GOOD + GOOD.replace(" - - ", " - ") + "%s %d \\n \\t\n" + GOOD.replace("HTTP", "http") + "   \n" + GOOD[:-2] + "\n" + GOOD
+                 + GOOD.rstrip("\n") + " \n" + GOOD.replace(" 200 ", " 2000 ") + GOOD.replace("Nov", "nov") + "a first?\n" + GOOD.replace("[", "") + GOOD.replace(" 10 ", "  10 "),
+}
+
+
 def digest(path):
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
@@ -105,20 +125,24 @@ class Given(unittest.TestCase):
         self.assertEqual(digest("/app/rejects.log"), REJECTS_SHA)
 
 
-class Script(unittest.TestCase):
+class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        """The tools that the script may use, and no others."""
+        cls.tools = tempfile.mkdtemp(prefix="tools-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.tools, ignore_errors=True)
         cls.addClassCleanup(setattr, guard, "ENV", guard.ENV)
-
-    def setUp(self):
-        self.dir = guard.folder(self)
-        self.tmp = guard.folder(self)
-        tools = guard.folder(self)
+        os.chmod(cls.tools, 0o755)
         for name in COREUTILS:
             path = shutil.which(name, path="/usr/bin:/bin:/usr/local/bin")
             if path:
-                os.symlink(path, os.path.join(tools, name))
-        guard.ENV = {"PATH": tools, "HOME": "/tmp", "LC_ALL": "C.UTF-8", "TMPDIR": self.tmp}
+                os.symlink(path, os.path.join(cls.tools, name))
+
+    def setUp(self):
+        self.assertTrue(os.path.isfile(SCRIPT), "there is no " + SCRIPT)
+        self.dir = guard.folder(self)
+        self.tmp = guard.folder(self)
+        guard.ENV = {"PATH": self.tools, "HOME": "/tmp", "LC_ALL": "C.UTF-8", "TMPDIR": self.tmp}
 
     def put(self, name, text):
         path = os.path.join(self.dir, name)
@@ -135,14 +159,20 @@ class Script(unittest.TestCase):
         status, out, err = guard.run(["sh", SCRIPT, *arguments], self.dir)
         return status, err.decode(errors="replace")
 
-    def check(self, text, log="in.log", report="report.tsv", rejects="rejects.log"):
+    def made(self, text, log="in.log", report="report.tsv", rejects="rejects.log"):
+        """The report and the rejects of a log, which stays as it is; nothing else is left behind."""
         self.put(log, text)
         status, err = self.call(log, report, rejects)
         self.assertEqual(status, 0, err)
-        want_report, want_rejects = reference(text)
-        self.same(self.get(report), want_report, "report")
-        self.same(self.get(rejects), want_rejects, "rejects")
         self.same(self.get(log), text, "log")
+        self.assertEqual(os.listdir(self.tmp), [])
+        return self.get(report), self.get(rejects)
+
+    def check(self, text, **names):
+        report, rejects = self.made(text, **names)
+        want_report, want_rejects = reference(text)
+        self.same(report, want_report, "report")
+        self.same(rejects, want_rejects, "rejects")
 
     def same(self, got, want, what):
         if got != want:
@@ -150,72 +180,23 @@ class Script(unittest.TestCase):
             line, (have, need) = next((n, pair) for n, pair in enumerate(pairs, 1) if pair[0] != pair[1])
             self.fail(f"{what}, line {line}: got {have!r}, expected {need!r}")
 
-    def test_random_logs(self):
-        for seed in (11, 12, 13, 14):
-            with self.subTest(seed=seed):
-                self.check(random_log(seed))
 
-    def test_gap_of_1800_seconds_and_one_more(self):
-        t = 1700000000
-        self.check(entry("a", t) + entry("a", t + 1800) + entry("a", t + 3601) + entry("b", t + 1801) + entry("b", t))
-
-    def test_lines_out_of_order(self):
-        t = 1700000000
-        self.check(entry("a", t + 4000, "/late") + entry("a", t + 1000, "/mid") + entry("a", t, "/first") + entry("a", t + 2500, "/mid"))
-
-    def test_session_across_leap_day_month_and_year_ends(self):
-        ends = [seconds("28", "Feb", y, 23, 59, 50) for y in (2023, 2024, 2000, 2100 - 4)] + [seconds("31", "Dec", 2024, 23, 59, 50), seconds("30", "Apr", 2025, 23, 59, 50)]
-        self.check("".join(entry("c", t) + entry("c", t + 20) + entry("c", t + 86400) for t in ends))
-
-    def test_ties_for_the_top_path_go_by_byte_order(self):
-        t = 1700000000
-        self.check("".join(entry("a", t + i, p) for i, p in enumerate(["/b?1", "/a/", "/B", "/a", "/b", "/a/", "/B?x", "/a", "/~", "/Z", "/Z"])))
-
-    def test_same_start_is_ordered_by_client_bytes(self):
-        t = 1700000000
-        self.check("".join(entry(c, t) for c in ["b", "B", "10.0.0.2", "10.0.0.10", "a-b", "a.b", "ab", "2001:db8::1", "_"]))
-
-    def test_clients_that_look_like_numbers_are_text(self):
-        t = 1700000000
-        self.check("".join(entry(c, t + i) for i, c in enumerate(["10", "10.0", "1e1", "010", "+10", "10", "1e1"])))
-
-    def test_large_sums_of_bytes(self):
-        t = 1700000000
-        self.check("".join(entry("a", t + i, size=str(999999999999 + i)) for i in range(1000)) + entry("b", t, size="2147483648") + entry("c", t, size="-"))
-
-    def test_status_of_400_and_above_counts(self):
-        t = 1700000000
-        self.check("".join(entry("a", t, status=s) for s in (200, 399, 400, 404, 500, 999, "099")))
-
-    def test_malformed_lines_keep_order_and_content(self):
-        t = 1700000000
-        good = entry("a", t)
-        self.check("z last?\n\n" + good + good.replace(" - - ", " - ") + "%s %d \\n \\t\n" + good.replace("HTTP", "http") + "   \n" + good[:-2] + "\n" + good
-                   + good.rstrip("\n") + " \n" + good.replace(" 200 ", " 2000 ") + good.replace("Nov", "nov") + "a first?\n" + good.replace("[", "") + good.replace(" 10 ", "  10 "))
-
+class Ends(Case):
     def test_only_good_lines_and_only_bad_lines_and_none(self):
         self.check(entry("a", 1700000000))
         self.check("bad\n")
         self.check("")
 
-    def test_existing_outputs_are_replaced(self):
-        self.put("report.tsv", "old\n" * 5000)
-        self.put("rejects.log", "old\n" * 5000)
-        self.check(entry("a", 1700000000) + "bad\n")
-
-    def test_odd_file_names(self):
+    def test_odd_file_names_and_existing_outputs(self):
         text = entry("a", 1700000000) + "bad\n" + entry("b", 1700000000)
-        self.check(text, "my log=1.txt", "out put=2", "re ject's*=3")
-        self.check(text, "x=y", "r=s", "t=u")
+        self.put("out put=2", "old\n" * 5000)
+        self.put("re ject's*=3", "old\n" * 5000)
+        self.check(text, log="my log=1.txt", report="out put=2", rejects="re ject's*=3")
+        self.check(text, log="x=y", report="r=s", rejects="t=u")
         self.put("in.log", text)
         there = os.path.join(self.dir, "abs $HOME `x`")
         status, err = self.call(os.path.join(self.dir, "in.log"), there, there + ".bad")
         self.assertEqual((status, self.get(there), self.get(there + ".bad")), (0, *reference(text)), err)
-
-    def test_no_temporary_files_are_left(self):
-        self.check(random_log(15))
-        self.assertEqual(os.listdir(self.tmp), [])
-        self.assertEqual(sorted(os.listdir(self.dir)), ["in.log", "rejects.log", "report.tsv"])
 
     def test_unreadable_log_is_status_1_and_touches_nothing(self):
         os.mkdir(os.path.join(self.dir, "folder"))
@@ -230,6 +211,63 @@ class Script(unittest.TestCase):
         self.put("in.log", entry("a", 1700000000))
         for arguments in ([], ["in.log"], ["in.log", "r"], ["in.log", "r", "j", "k"]):
             self.assertEqual(self.call(*arguments)[0], 2, arguments)
+
+
+class Sessions(Case):
+    """The parts of a log that is read once."""
+
+    was_read = False
+    report = rejects = None
+
+    def setUp(self):
+        super().setUp()
+        if not self.was_read:
+            Sessions.was_read = True
+            Sessions.report, Sessions.rejects = self.made("".join(PARTS.values()))
+            self.assertEqual(sorted(os.listdir(self.dir)), ["in.log", "rejects.log", "report.tsv"])
+        self.assertIsNotNone(self.report, "no report was made, see the first of these tests")
+
+    def part(self, name):
+        """The lines about the clients of a part."""
+        want = reference(PARTS[name])[0]
+        clients = {line.split("\t")[0] for line in want.splitlines()}
+        self.same("".join(line + "\n" for line in self.report.splitlines() if line.split("\t")[0] in clients), want, name)
+
+    def test_all_parts_together(self):
+        self.same(self.report, reference("".join(PARTS.values()))[0], "report")
+
+    def test_malformed_lines_keep_order_and_content(self):
+        self.same(self.rejects, reference("".join(PARTS.values()))[1], "rejects")
+
+    def test_random_requests(self):
+        self.part("random")
+
+    def test_gap_of_1800_seconds_and_one_more(self):
+        self.part("gaps")
+
+    def test_lines_out_of_order(self):
+        self.part("order")
+
+    def test_session_across_leap_day_month_and_year_ends(self):
+        self.part("calendar")
+
+    def test_ties_for_the_top_path_go_by_byte_order(self):
+        self.part("top path")
+
+    def test_same_start_is_ordered_by_client_bytes(self):
+        self.part("same start")
+
+    def test_clients_that_look_like_numbers_are_text(self):
+        self.part("numbers")
+
+    def test_large_sums_of_bytes(self):
+        self.part("sums")
+
+    def test_status_of_400_and_above_counts(self):
+        self.part("statuses")
+
+    def test_malformed_lines_count_for_nothing(self):
+        self.part("malformed")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -153,6 +152,9 @@ class Supervisor:
     # one service
 
     def start(self, s):
+        # Only here: a configuration that is refused is refused sooner.
+        import subprocess
+
         s.starts += 1
         if s.ready:
             try:

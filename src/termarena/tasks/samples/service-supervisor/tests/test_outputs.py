@@ -12,9 +12,20 @@ PROGRAM = "/app/superv"
 WAITED_FOR_NOTHING = []
 
 
+def pace():
+    """Seconds for which it is worth waiting for something that should happen soon: as long as 500 starts of a shell take here."""
+    started = time.monotonic()
+    for _ in range(5):
+        subprocess.run(["/bin/sh", "-c", ":"])
+    return min(15.0, max(3.0, 100 * (time.monotonic() - started)))
+
+
+PACE = pace()
+
+
 def patience():
-    """Seconds to wait for something that should happen soon, on a busy machine too; less once that was in vain a few times."""
-    return 15 if len(WAITED_FOR_NOTHING) < 3 else 0.3
+    """Less once it was in vain: that settles the verdict."""
+    return max(0.3, PACE / 4 ** len(WAITED_FOR_NOTHING))
 
 
 def kill_with(setting):
@@ -117,6 +128,7 @@ class Run:
 
 class Case(unittest.TestCase):
     def setUp(self):
+        self.assertTrue(os.access(PROGRAM, os.X_OK), "there is no program " + PROGRAM)
         os.umask(0o022)
         self.dir = guard.folder(self)
 
@@ -139,10 +151,15 @@ class Case(unittest.TestCase):
         guard.give(guard.give(self.path("run")) + "/" + name)
 
 
+def until(name):
+    """A shell command that waits for a file in the folder of the test."""
+    return "while [ ! -e $T/%s ]; do sleep 0.02; done" % name
+
+
 class StartOrder(Case):
     def test_required_services_come_first(self):
         r = Run(self, "[c]\ntype=oneshot\ncommand=echo c >>$T/trace\nrequires=b\n[b]\ntype=oneshot\ncommand=echo b >>$T/trace\nrequires=a\n"
-                      "[a]\ntype=oneshot\ncommand=sleep 0.2; echo a >>$T/trace\n")
+                      "[a]\ntype=oneshot\ncommand=sleep 0.1; echo a >>$T/trace\n")
         r.ends(0)
         self.assertEqual(r.events, ["start a 1", "end a 0", "done a", "start b 1", "end b 0", "done b", "start c 1", "end c 0", "done c"])
         self.assertEqual(self.text("trace"), "a\nb\nc\n")
@@ -155,54 +172,95 @@ class StartOrder(Case):
         r.ends(0)
         self.assertEqual([e.split()[1] for e in r.events if e.startswith("start")], ["z", "m", "y", "late", "b", "a", "k"])
 
-    def test_one_after_the_other(self):
-        r = Run(self, "[first]\ntype=oneshot\ncommand=while [ ! -e $T/go ]; do sleep 0.05; done\n[second]\ncommand=exec sleep 1000\n")
-        r.wait_for("start first 1")
-        self.assertEqual(r.states(), {"first": "starting", "second": "waiting"})
-        self.touch("go")
-        r.wait_for("up second")
-        self.assertEqual(r.events, ["start first 1", "end first 0", "done first", "start second 1", "up second"])
-        r.term()
-        r.ends(0)
-
-    def test_ready_file(self):
+    def test_ready_files_gates_and_the_end_of_groups(self):
+        """One after the other; then all are stopped in reverse order, each with its whole group."""
         self.touch("ready")
-        r = Run(self, "[web]\ncommand=exec sleep 1000\nrequires=db\n"
-                      "[db]\ncommand=[ -e @/ready ] && echo stale; while [ ! -e @/go ]; do sleep 0.05; done; : >@/ready; exec sleep 1000\nready=@/ready\n")
+        r = Run(self, "[web]\ncommand=exec sleep 1000\nrequires=db first\n"
+                      "[first]\ntype=oneshot\ncommand=%s\n"
+                      "[db]\ncommand=[ -e @/ready ] && echo stale; %s; : >@/ready; exec sleep 1000\nready=@/ready\n"
+                      "[shell]\ncommand=echo $$ >@/pid.new; mv @/pid.new @/pid; while :; do sleep 1; done\nready=@/pid\n"
+                      "[group]\ncommand=sleep 1000 & echo $! >@/child.new; mv @/child.new @/child; wait\nready=@/child\n"
+                      "[hard]\ncommand=(trap '' TERM; : >@/hard.up; exec sleep 1000) & echo $! >@/hard; wait\nready=@/hard.up\n"
+                      "[gone]\ncommand=: >@/g\nready=@/g\n" % (until("go.1"), until("go.2")))
+        r.wait_for("start first 1")
+        self.assertEqual((r.states()["first"], r.states()["db"]), ("starting", "waiting"))
+        self.touch("go.1")
         r.wait_for("start db 1")
-        self.assertEqual(r.states(), {"web": "waiting", "db": "starting"})
+        self.assertEqual((r.states()["web"], r.states()["db"]), ("waiting", "starting"))
         self.assertTrue(alive(r.pid("db")))
-        self.assertEqual(r.events, ["start db 1"])
-        self.touch("go")
-        r.wait_for("up web")
-        self.assertEqual(r.events, ["start db 1", "up db", "start web 1", "up web"])
-        self.assertEqual(r.states(), {"web": "up", "db": "up"})
+        self.assertEqual(r.events, ["start first 1", "end first 0", "done first", "start db 1"])
+        self.touch("go.2")
+        r.wait_for("exited gone")
+        self.assertEqual(r.events[4:], ["up db", "start web 1", "up web", "start shell 1", "up shell", "start group 1", "up group", "start hard 1", "up hard",
+                                        "start gone 1", "up gone", "end gone 0", "exited gone"])
+        self.assertEqual((r.states()["web"], r.states()["db"]), ("up", "up"))
         self.assertEqual(self.text("run/db.log"), "")
+        self.assertEqual(r.pid("shell"), int(self.text("pid")))
+        r.wait_until(lambda: os.path.exists(self.path("hard")) and self.text("hard"), "number of the child")
+        children = int(self.text("child")), int(self.text("hard"))
+        self.assertEqual([alive(child) for child in children], [True, True])
         r.term()
         r.ends(0)
-
-    def test_ready_seen_when_the_process_has_ended(self):
-        r = Run(self, "[quick]\ncommand=: >@/ready\nready=@/ready\n")
-        r.ends(0)
-        self.assertEqual(r.events, ["start quick 1", "up quick", "end quick 0", "exited quick"])
+        self.assertEqual(r.events[17:], ["%s %s" % (what, name) + " 143" * (what == "end") for name in ("hard", "group", "shell", "web", "db") for what in ("stop", "end", "stopped")])
+        r.wait_until(lambda: not any(map(alive, children)), "the children are gone")
+        self.assertEqual((r.states()["first"], r.states()["gone"]), ("done", "exited"))
 
 
-class Surroundings(Case):
-    def test_environment_log_and_input(self):
-        r = Run(self, "[env]\ntype=oneshot\nrestart=on-failure\nbackoff_ms=0\n"
-                      "command=echo $SUPERV_NAME $SUPERV_START $FROM_OUTSIDE; echo err >&2; wc -c; pwd; [ $SUPERV_START = 2 ]\n")
-        r.ends(0)
+class ByItself(Case):
+    """Services that all come to an end, in one run that several tests look at."""
+
+    CONFIG = ("[bad]\ntype=oneshot\ncommand=exit 1\n[child]\ntype=oneshot\ncommand=true\nrequires=bad\n[good]\ntype=oneshot\ncommand=true\n"
+              "[env]\ntype=oneshot\nrestart=on-failure\nbackoff_ms=0\n"
+              "command=echo $SUPERV_NAME $SUPERV_START $FROM_OUTSIDE; echo err >&2; wc -c; pwd; [ $SUPERV_START = 2 ]\n"
+              "[log]\ntype=oneshot\ncommand=echo after\n"
+              "[group]\ntype=oneshot\ncommand=echo $$; cat /proc/$$/stat; cat /proc/self/status; true\n"
+              "\t # comment\n ; comment\n\n  [ok_1-A]  \n\tcommand\t =  echo 'a=b' # c ; d  \n type=oneshot\n requires =\n"
+              "[tired]\ntype=oneshot\ncommand=exit $SUPERV_START\nrestart=on-failure\nmax_failures=2\nbackoff_ms=1\n"
+              "[never]\ncommand=exit 1\nrestart=always\nmax_failures=0\n"
+              "[plain]\ncommand=exit 3\n[fine]\ncommand=exit 0\n[kept]\ncommand=exit 0\nrestart=on-failure\n"
+              "[quick]\ncommand=: >@/ready\nready=@/ready\n"
+              "[killed]\ncommand=kill -KILL $$\n[shot]\ntype=oneshot\ncommand=kill -USR1 $$\n")
+    problem = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.owner = Case()
+        cls.addClassCleanup(cls.owner.doCleanups)
+        try:
+            cls.owner.setUp()
+            cls.owner.prepare("log.log", "before\n")
+            cls.owner.prepare("state", "a failed - 9 9\nzzz done - 1 1\n")
+            cls.run_once = Run(cls.owner, cls.CONFIG)
+            cls.run_once.ends(1)
+        except (AssertionError, OSError) as error:
+            cls.problem = str(error)
+
+    def setUp(self):
+        if self.problem is not None:
+            self.fail(self.problem)
+        self.dir = self.owner.dir
+
+    def tells(self, name, *events):
+        self.assertEqual(self.run_once.of(name), [event.replace(" ", " %s " % name, 1) if " " in event else "%s %s" % (event, name) for event in events])
+
+    def ends_as(self, name, *parts):
+        self.assertEqual(next(line for line in self.run_once.state() if line[0] == name)[1:], list(parts))
+
+    def test_failure_at_the_start(self):
+        self.assertEqual(self.run_once.events[:7], ["start bad 1", "end bad 1", "failed bad", "blocked child", "start good 1", "end good 0", "done good"])
+        self.ends_as("child", "blocked", "-", "0", "0")
+
+    def test_environment_and_input(self):
         self.assertEqual(self.text("run/env.log").split(), ["env", "1", "yes", "err", "0", self.dir, "env", "2", "yes", "err", "0", self.dir])
 
     def test_log_is_appended_to(self):
-        self.prepare("a.log", "before\n")
-        Run(self, "[a]\ntype=oneshot\ncommand=echo after\n").ends(0)
-        self.assertEqual(self.text("run/a.log"), "before\nafter\n")
+        self.assertEqual(self.text("run/log.log"), "before\nafter\n")
+
+    def test_old_state_does_not_matter(self):
+        self.assertEqual([line[0] for line in self.run_once.state()], ["bad", "child", "good", "env", "log", "group", "ok_1-A", "tired", "never", "plain", "fine", "kept", "quick", "killed", "shot"])
 
     def test_own_process_group_and_signals(self):
-        r = Run(self, "[a]\ntype=oneshot\ncommand=echo $$; cat /proc/$$/stat; cat /proc/self/status; true\n")
-        r.ends(0)
-        lines = self.text("run/a.log").splitlines()
+        lines = self.text("run/group.log").splitlines()
         group = int(lines[1].rpartition(")")[2].split()[2])
         self.assertEqual(group, int(lines[0]))
         masks = [line for line in lines if line.startswith(("SigIgn:", "SigBlk:"))]
@@ -212,108 +270,74 @@ class Surroundings(Case):
             for which in ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "PIPE"):
                 self.assertFalse(mask >> getattr(signal, "SIG" + which) - 1 & 1, "%s: %s" % (which, line))
 
-    def test_pid_is_that_of_the_shell(self):
-        r = Run(self, "[a]\ncommand=echo $$ >@/pid.new; mv @/pid.new @/pid; while :; do sleep 1; done\nready=@/pid\n")
-        r.wait_for("up a")
-        self.assertEqual(r.pid("a"), int(self.text("pid")))
-        r.term()
-        r.ends(0)
-
     def test_values_are_taken_as_they_are(self):
-        r = Run(self, "\t # comment\n ; comment\n\n  [ok_1-A]  \n\tcommand\t =  echo 'a=b' # c ; d  \n type=oneshot\n requires =\n")
-        r.ends(0)
         self.assertEqual(self.text("run/ok_1-A.log"), "a=b\n")
+
+    def test_giving_up(self):
+        self.tells("tired", "start 1", "end 1", "backoff 1", "start 2", "end 2", "backoff 2", "start 3", "end 3", "failed")
+        self.ends_as("tired", "failed", "-", "3", "3")
+
+    def test_no_failure_allowed(self):
+        self.tells("never", "start 1", "up", "end 1", "failed")
+
+    def test_no_restart_by_default(self):
+        self.tells("plain", "start 1", "up", "end 3", "failed")
+        self.tells("fine", "start 1", "up", "end 0", "exited")
+
+    def test_on_failure_does_not_restart_after_success(self):
+        self.tells("kept", "start 1", "up", "end 0", "exited")
+        self.ends_as("kept", "exited", "-", "1", "0")
+
+    def test_ready_seen_when_the_process_has_ended(self):
+        self.tells("quick", "start 1", "up", "end 0", "exited")
+
+    def test_death_by_signal(self):
+        self.tells("killed", "start 1", "up", "end 137", "failed")
+        self.tells("shot", "start 1", "end %d" % (128 + signal.SIGUSR1), "failed")
 
 
 class Restarts(Case):
-    def test_restart_after_failures_with_growing_delay(self):
-        r = Run(self, "[a]\ncommand=date +%s%N >>$T/times; [ $SUPERV_START -ge 5 ] && exec sleep 1000; exit 7\n"
-                      "restart=on-failure\nmax_failures=4\nbackoff_ms=60\nbackoff_max_ms=150\n")
-        r.wait_for("up a", 5)
-        self.assertEqual(r.events, ["start a 1", "up a", "end a 7", "backoff a 60", "start a 2", "up a", "end a 7", "backoff a 120",
-                                    "start a 3", "up a", "end a 7", "backoff a 150", "start a 4", "up a", "end a 7", "backoff a 150", "start a 5", "up a"])
-        self.assertEqual([line[:2] + line[3:] for line in r.state()], [["a", "up", "5", "4"]])
-        r.wait_until(lambda: len(self.text("times").split()) == 5, "five times")
-        times = [int(t) for t in self.text("times").split()]
-        for (a, b), least in zip(zip(times, times[1:]), (60, 120, 150, 150)):
-            self.assertGreaterEqual((b - a) / 1e6, least - 1)
-        r.term()
-        r.ends(0)
-
-    def test_giving_up(self):
-        r = Run(self, "[a]\ntype=oneshot\ncommand=exit $SUPERV_START\nrestart=on-failure\nmax_failures=2\nbackoff_ms=1\n")
-        r.ends(1)
-        self.assertEqual(r.events, ["start a 1", "end a 1", "backoff a 1", "start a 2", "end a 2", "backoff a 2", "start a 3", "end a 3", "failed a"])
-        self.assertEqual(r.state(), [["a", "failed", "-", "3", "3"]])
-
-    def test_no_failure_allowed(self):
-        r = Run(self, "[a]\ncommand=exit 1\nrestart=always\nmax_failures=0\n")
-        r.ends(1)
-        self.assertEqual(r.events, ["start a 1", "up a", "end a 1", "failed a"])
-
-    def test_no_restart_by_default(self):
-        r = Run(self, "[a]\ncommand=exit 3\n[b]\ncommand=exit 0\n")
-        r.ends(1)
-        self.assertEqual(r.of("a"), ["start a 1", "up a", "end a 3", "failed a"])
-        self.assertEqual(r.of("b"), ["start b 1", "up b", "end b 0", "exited b"])
-
-    def test_on_failure_does_not_restart_after_success(self):
-        r = Run(self, "[a]\ncommand=exit 0\nrestart=on-failure\n")
-        r.ends(0)
-        self.assertEqual(r.events, ["start a 1", "up a", "end a 0", "exited a"])
-        self.assertEqual(r.state(), [["a", "exited", "-", "1", "0"]])
-
-    def test_a_good_end_sets_the_count_back(self):
-        r = Run(self, "[a]\ncommand=case $SUPERV_START in 3|4) exit 0;; 7) exec sleep 1000;; *) exit 1;; esac\n"
-                      "restart=always\nmax_failures=2\nbackoff_ms=3\n")
-        r.wait_for("up a", 7)
-        fail = lambda n, ms: ["start a %d" % n, "up a", "end a 1", "backoff a %d" % ms]
-        good = lambda n: ["start a %d" % n, "up a", "end a 0"]
-        self.assertEqual(r.events, fail(1, 3) + fail(2, 6) + good(3) + good(4) + fail(5, 3) + fail(6, 6) + ["start a 7", "up a"])
-        r.term()
-        r.ends(0)
-
-    def test_ended_before_ready_is_a_failure(self):
-        r = Run(self, "[a]\ncommand=[ $SUPERV_START = 2 ] && { : >@/ready; exec sleep 1000; }; exit 0\nready=@/ready\nrestart=on-failure\nbackoff_ms=5\n"
-                      "[b]\ntype=oneshot\ncommand=true\n")
-        r.wait_for("done b")
-        self.assertEqual(r.events, ["start a 1", "end a 0", "backoff a 5", "start a 2", "up a", "start b 1", "end b 0", "done b"])
-        r.term()
-        r.ends(0)
-
-    def test_ready_file_counts_anew_after_a_restart(self):
-        r = Run(self, "[a]\ncommand=[ -e @/ready ] && echo stale; [ $SUPERV_START = 1 ] || while [ ! -e @/go ]; do sleep 0.05; done; : >@/ready;"
-                      " [ $SUPERV_START = 1 ] && exit 5; exec sleep 1000\nready=@/ready\nrestart=on-failure\nbackoff_ms=5\n")
-        r.wait_for("start a 2")
-        self.assertEqual(r.states(), {"a": "starting"})
-        self.touch("go")
-        r.wait_for("up a", 2)
-        self.assertEqual(r.events, ["start a 1", "up a", "end a 5", "backoff a 5", "start a 2", "up a"])
-        self.assertEqual(self.text("run/a.log"), "")
-        r.term()
-        r.ends(0)
-
-    def test_death_by_signal(self):
-        r = Run(self, "[a]\ncommand=kill -KILL $$\n[b]\ntype=oneshot\ncommand=kill -USR1 $$\n")
-        r.ends(1)
-        self.assertIn("end a 137", r.events)
-        self.assertIn("end b %d" % (128 + signal.SIGUSR1), r.events)
-
-    def test_running_services_are_restarted_while_others_start(self):
-        r = Run(self, "[a]\ncommand=while [ ! -e $T/die.$SUPERV_START ]; do sleep 0.05; done; exit 9\nrestart=on-failure\nbackoff_ms=1\n"
-                      "[slow]\ntype=oneshot\ncommand=while [ ! -e $T/go ]; do sleep 0.05; done\n[last]\ntype=oneshot\ncommand=true\n")
+    def test_restarts_of_several_kinds(self):
+        """Growing delays; a count that is set back; readiness that counts anew; others that wait meanwhile; what is left of a group."""
+        r = Run(self, "[grow]\ncommand=date +%%s%%N >>$T/times; [ $SUPERV_START -ge 5 ] && exec sleep 1000; exit 7\n"
+                      "restart=on-failure\nmax_failures=4\nbackoff_ms=40\nbackoff_max_ms=100\n"
+                      "[back]\ncommand=case $SUPERV_START in 3|4) exit 0;; 7) exec sleep 1000;; *) exit 1;; esac\nrestart=always\nmax_failures=2\nbackoff_ms=3\n"
+                      "[early]\ncommand=[ $SUPERV_START = 2 ] && { : >@/early; exec sleep 1000; }; exit 0\nready=@/early\nrestart=on-failure\nbackoff_ms=5\n"
+                      "[anew]\ncommand=[ -e @/anew ] && echo stale; [ $SUPERV_START = 1 ] || %s; : >@/anew; [ $SUPERV_START = 1 ] && exit 5; exec sleep 1000\n"
+                      "ready=@/anew\nrestart=on-failure\nbackoff_ms=5\n"
+                      "[rest]\ncommand=sleep 1000 & echo $! >$T/child.$SUPERV_START; [ $SUPERV_START = 1 ] && exit 4; wait\nrestart=on-failure\nbackoff_ms=1\n"
+                      "[base]\ncommand=%s; exit 9\nrestart=on-failure\nbackoff_ms=1\n"
+                      "[top]\ncommand=exec sleep 1000\nrequires=base\n"
+                      "[slow]\ntype=oneshot\ncommand=%s\n[last]\ntype=oneshot\ncommand=true\n" % (until("go.1"), until("die.$SUPERV_START"), until("go.2")))
+        r.wait_for("start anew 2")
+        self.assertEqual(r.states()["anew"], "starting")
         r.wait_for("start slow 1")
+        pid = r.pid("top")
         self.touch("die.1")
-        r.wait_for("start a 2")
-        self.assertEqual(r.states()["last"], "waiting")
-        self.touch("go")
+        r.wait_for("start base 2")
+        self.assertEqual((r.states()["top"], r.pid("top"), r.states()["last"]), ("up", pid, "waiting"))
+        self.assertTrue(alive(pid))
+        self.touch("go.1")
+        self.touch("go.2")
         r.wait_for("done last")
-        r.term()
-        r.ends(0)
-
-    def test_rest_of_the_group_is_killed(self):
-        r = Run(self, "[a]\ncommand=sleep 1000 & echo $! >$T/child.$SUPERV_START; [ $SUPERV_START = 1 ] && exit 4; wait\nrestart=on-failure\nbackoff_ms=1\n")
-        r.wait_for("start a 2")
+        r.wait_for("up anew", 2)
+        r.wait_for("up grow", 5)
+        r.wait_for("up back", 7)
+        r.wait_for("start rest 2")
+        r.wait_until(lambda: os.path.exists(self.path("times")) and len(self.text("times").split()) == 5, "five times")
+        self.assertEqual(r.of("grow"), ["start grow 1", "up grow", "end grow 7", "backoff grow 40", "start grow 2", "up grow", "end grow 7", "backoff grow 80",
+                                        "start grow 3", "up grow", "end grow 7", "backoff grow 100", "start grow 4", "up grow", "end grow 7", "backoff grow 100", "start grow 5", "up grow"])
+        times = [int(t) for t in self.text("times").split()]
+        for (a, b), least in zip(zip(times, times[1:]), (40, 80, 100, 100)):
+            self.assertGreaterEqual((b - a) / 1e6, least - 1)
+        fail = lambda n, ms: ["start back %d" % n, "up back", "end back 1", "backoff back %d" % ms]
+        good = lambda n: ["start back %d" % n, "up back", "end back 0"]
+        self.assertEqual(r.of("back"), fail(1, 3) + fail(2, 6) + good(3) + good(4) + fail(5, 3) + fail(6, 6) + ["start back 7", "up back"])
+        self.assertEqual(r.of("early"), ["start early 1", "end early 0", "backoff early 5", "start early 2", "up early"])
+        self.assertLess(r.events.index("up early"), r.events.index("start anew 1"))
+        self.assertEqual(r.of("anew"), ["start anew 1", "up anew", "end anew 5", "backoff anew 5", "start anew 2", "up anew"])
+        self.assertEqual(self.text("run/anew.log"), "")
+        self.assertEqual([line[1:2] + line[3:] for line in r.state()[:2]], [["up", "5", "4"], ["up", "7", "2"]])
         child = int(self.text("child.1"))
         r.wait_until(lambda: not alive(child), "the child of the first start is gone")
         r.term()
@@ -321,176 +345,92 @@ class Restarts(Case):
 
 
 class Stopping(Case):
-    CHAIN = ("[c]\ncommand=trap 'echo c >>$T/trace; exit 3' TERM; : >@/c.up; while :; do sleep 0.05; done\nrequires=b\nready=@/c.up\n"
-             "[a]\ncommand=trap 'echo a >>$T/trace; exit 0' INT; : >@/a.up; while :; do sleep 0.05; done\nready=@/a.up\nstop_signal=INT\n"
-             "[b]\ncommand=trap 'sleep 0.3; echo b >>$T/trace; exit 0' USR1; : >@/b.up; while :; do sleep 0.05; done\nrequires=a\nready=@/b.up\n"
+    CHAIN = ("[c]\ncommand=trap 'echo c >>$T/trace; exit 3' TERM; : >@/c.up; while :; do sleep 0.02; done\nrequires=b\nready=@/c.up\n"
+             "[a]\ncommand=trap 'echo a >>$T/trace; exit 0' INT; : >@/a.up; while :; do sleep 0.02; done\nready=@/a.up\nstop_signal=INT\n"
+             "[b]\ncommand=trap 'sleep 0.1; echo b >>$T/trace; exit 0' USR1; : >@/b.up; while :; do sleep 0.02; done\nrequires=a\nready=@/b.up\n"
              "stop_signal=USR1\nrestart=always\n")
     CHAIN_STOPS = ["stop c", "end c 3", "stopped c", "stop b", "end b 0", "stopped b", "stop a", "end a 0", "stopped a"]
 
     def test_reverse_order_one_at_a_time(self):
-        for which in (signal.SIGTERM, signal.SIGINT):
-            with self.subTest(which):
-                r = Run(self, self.CHAIN)
-                r.wait_for("up c")
-                r.term(which)
-                r.ends(0)
-                self.assertEqual(r.events[6:], self.CHAIN_STOPS)
-                self.assertEqual(self.text("trace"), "c\nb\na\n")
-                self.assertEqual(r.state(), [["c", "stopped", "-", "1", "0"], ["a", "stopped", "-", "1", "0"], ["b", "stopped", "-", "1", "0"]])
-                os.unlink(self.path("trace"))
-
-    def test_more_signals_have_no_effect(self):
         r = Run(self, self.CHAIN)
         r.wait_for("up c")
+        r.term(signal.SIGINT)
+        r.ends(0)
+        self.assertEqual(r.events[6:], self.CHAIN_STOPS)
+        self.assertEqual(self.text("trace"), "c\nb\na\n")
+        self.assertEqual(r.state(), [["c", "stopped", "-", "1", "0"], ["a", "stopped", "-", "1", "0"], ["b", "stopped", "-", "1", "0"]])
+
+    def test_more_signals_have_no_effect_and_kill_after_the_timeout(self):
+        r = Run(self, "[hard]\ncommand=trap '' TERM; : >@/hard.up; while :; do sleep 0.02; done\nready=@/hard.up\nstop_timeout_ms=200\n" + self.CHAIN)
+        r.wait_for("up c")
+        started = time.monotonic()
         r.term()
         r.wait_for("stop b")
         r.term()
         r.term(signal.SIGINT)
         r.ends(0)
-        self.assertEqual(r.events[6:], self.CHAIN_STOPS)
+        self.assertGreaterEqual(time.monotonic() - started, 0.1 + 0.2)
+        self.assertEqual(r.events[8:], self.CHAIN_STOPS + ["stop hard", "kill hard", "end hard 137", "stopped hard"])
 
-    def test_kill_after_the_timeout(self):
-        r = Run(self, "[a]\ncommand=trap '' TERM; : >@/a.up; while :; do sleep 0.05; done\nready=@/a.up\nstop_timeout_ms=300\n"
-                      "[b]\ncommand=trap 'sleep 0.1; exit 0' TERM; : >@/b.up; while :; do sleep 0.05; done\nready=@/b.up\n")
-        r.wait_for("up b")
-        started = time.monotonic()
-        r.term()
-        r.ends(0)
-        self.assertGreaterEqual(time.monotonic() - started, 0.3)
-        self.assertEqual(r.events[4:], ["stop b", "end b 0", "stopped b", "stop a", "kill a", "end a 137", "stopped a"])
-
-    def test_the_whole_group_gets_the_signal(self):
-        r = Run(self, "[a]\ncommand=sleep 1000 & echo $! >@/child.new; mv @/child.new @/child; wait\nready=@/child\n")
-        r.wait_for("up a")
-        child = int(self.text("child"))
-        self.assertTrue(alive(child))
-        r.term()
-        r.ends(0)
-        self.assertEqual(r.events[2:], ["stop a", "end a 143", "stopped a"])
-        r.wait_until(lambda: not alive(child), "the child is gone")
-
-    def test_stubborn_children_are_killed(self):
-        r = Run(self, "[a]\ncommand=(trap '' TERM; : >@/child.up; exec sleep 1000) & echo $! >@/child; wait\nready=@/child.up\n")
-        r.wait_for("up a")
-        r.wait_until(lambda: os.path.exists(self.path("child")) and self.text("child"), "number of the child")
-        child = int(self.text("child"))
-        r.term()
-        r.ends(0)
-        r.wait_until(lambda: not alive(child), "the child is gone")
-
-    def test_waiting_for_a_restart(self):
-        r = Run(self, "[a]\ncommand=exit 1\nrestart=on-failure\nbackoff_ms=0000000050000\nbackoff_max_ms=050000\n")
-        r.wait_for("backoff a 50000")
-        self.assertEqual(r.state(), [["a", "backoff", "-", "1", "1"]])
-        r.term()
-        r.ends(0)
-        self.assertEqual(r.events[4:], ["stopped a"])
-
-    def test_waiting_no_longer_than_the_default(self):
-        r = Run(self, "[a]\ncommand=exit 1\nrestart=on-failure\nbackoff_ms=60000\n")
-        r.wait_for("backoff a 1000")
-        r.term()
-        r.ends(0)
-
-    def test_while_services_are_being_started(self):
-        r = Run(self, "[a]\ncommand=exec sleep 1000\n[b]\ntype=oneshot\ncommand=exec sleep 1000\n[c]\ncommand=exec sleep 1000\n[d]\ncommand=exec sleep 1000\n")
+    def test_while_services_are_being_started_or_wait_for_a_restart(self):
+        r = Run(self, "[wait]\ncommand=exit 1\nrestart=on-failure\nbackoff_ms=0000000050000\nbackoff_max_ms=050000\n"
+                      "[soon]\ncommand=exit 1\nrestart=on-failure\nbackoff_ms=60000\n"
+                      "[a]\ncommand=exec sleep 1000\n[b]\ntype=oneshot\ncommand=exec sleep 1000\n[c]\ncommand=exec sleep 1000\n[d]\ncommand=exec sleep 1000\n")
         r.wait_for("start b 1")
+        r.wait_for("backoff wait 50000")
+        self.assertEqual(r.state()[0], ["wait", "backoff", "-", "1", "1"])
+        r.wait_for("backoff soon 1000")
+        mark = len(r.events)
         r.term()
         r.ends(0)
-        self.assertEqual(r.events, ["start a 1", "up a", "start b 1", "stopped d", "stopped c", "stop b", "end b 143", "stopped b",
-                                    "stop a", "end a 143", "stopped a"])
-        self.assertEqual(r.state()[2], ["c", "stopped", "-", "0", "0"])
-
-    def test_final_states_are_left_alone(self):
-        r = Run(self, "[one]\ntype=oneshot\ncommand=true\n[gone]\ncommand=: >@/g\nready=@/g\n[a]\ncommand=exec sleep 1000\n")
-        r.wait_for("up a")
-        r.wait_for("exited gone")
-        r.term()
-        r.ends(0)
-        self.assertEqual(r.states(), {"one": "done", "gone": "exited", "a": "stopped"})
+        self.assertEqual([e for e in r.events[mark:] if e.split()[1] != "soon"],
+                         ["stopped d", "stopped c", "stop b", "end b 143", "stopped b", "stop a", "end a 143", "stopped a", "stopped wait"])
+        self.assertEqual(r.state()[4], ["c", "stopped", "-", "0", "0"])
 
     def test_ends_by_itself_before_its_turn(self):
-        r = Run(self, "[a]\ncommand=while [ ! -e $T/die ]; do sleep 0.05; done; exit 6\nrestart=always\nbackoff_ms=0\n"
-                      "[b]\ncommand=trap ': >$T/die; while [ ! -e $T/go ]; do sleep 0.05; done; exit 0' TERM; : >@/b.up; while :; do sleep 0.05; done\nready=@/b.up\n")
+        """And the state file is replaced, not rewritten: whoever has it open still sees the old one."""
+        r = Run(self, "[a]\ncommand=%s; exit 6\nrestart=always\nbackoff_ms=0\n"
+                      "[b]\ncommand=trap ': >$T/die; %s; exit 0' TERM; : >@/b.up; while :; do sleep 0.02; done\nready=@/b.up\n" % (until("die"), until("go")))
         r.wait_for("up b")
-        r.term()
-        r.wait_for("stopped a")
+        with open(os.path.join(r.dir, "state")) as f:
+            old = "a up %d 1 0\nb up %d 1 0\n" % (r.pid("a"), r.pid("b"))
+            r.term()
+            r.wait_for("stopped a")
+            self.assertEqual(f.read(), old)
         self.assertEqual(r.states(), {"a": "stopped", "b": "stopping"})
         self.assertTrue(alive(r.pid("b")))
         self.touch("go")
         r.ends(0)
         self.assertEqual(r.of("a"), ["start a 1", "up a", "end a 6", "stopped a"])
+        self.assertEqual(self.text("run/state"), "a stopped - 1 0\nb stopped - 1 0\n")
 
 
 class Failures(Case):
     def test_dependents_are_blocked_or_stopped(self):
-        r = Run(self, "[base]\ncommand=while [ ! -e $T/die ]; do sleep 0.05; done; exit 1\n"
+        r = Run(self, "[base]\ncommand=%s; exit 1\n"
                       "[mid]\ncommand=exec sleep 1000\nrequires=base\n"
                       "[other]\ncommand=exec sleep 1000\n"
                       "[top]\ncommand=exec sleep 1000\nrequires=mid\n"
                       "[ran]\ntype=oneshot\ncommand=true\nrequires=base\n"
-                      "[gate]\ntype=oneshot\ncommand=while [ ! -e $T/go ]; do sleep 0.05; done\n"
+                      "[retry]\ncommand=exit 2\nrestart=on-failure\nbackoff_ms=60000\nbackoff_max_ms=60000\nrequires=base\n"
+                      "[gate]\ntype=oneshot\ncommand=%s\n"
                       "[late]\ncommand=exec sleep 1000\nrequires=top gate\n"
                       "[later]\ncommand=exec sleep 1000\nrequires=late\n"
-                      "[free]\ncommand=exec sleep 1000\nrequires=other gate\n")
+                      "[free]\ncommand=exec sleep 1000\nrequires=other gate\n" % (until("die"), until("go")))
         r.wait_for("start gate 1")
+        r.wait_for("backoff retry 60000")
         mark = len(r.events)
         self.touch("die")
         r.wait_for("stopped mid")
-        self.assertEqual(r.events[mark:], ["end base 1", "failed base", "blocked late", "blocked later", "stop top", "end top 143", "stopped top",
+        self.assertEqual(r.events[mark:], ["end base 1", "failed base", "blocked late", "blocked later", "stopped retry", "stop top", "end top 143", "stopped top",
                                            "stop mid", "end mid 143", "stopped mid"])
-        self.assertEqual(r.states(), {"base": "failed", "mid": "stopped", "other": "up", "top": "stopped", "ran": "done", "gate": "starting",
+        self.assertEqual(r.states(), {"base": "failed", "mid": "stopped", "other": "up", "top": "stopped", "ran": "done", "retry": "stopped", "gate": "starting",
                                       "late": "blocked", "later": "blocked", "free": "waiting"})
         self.touch("go")
         r.wait_for("up free")
         r.term()
         r.ends(1)
         self.assertEqual(r.events[-6:], ["stop free", "end free 143", "stopped free", "stop other", "end other 143", "stopped other"])
-
-    def test_failure_at_the_start(self):
-        r = Run(self, "[bad]\ntype=oneshot\ncommand=exit 1\n[child]\ntype=oneshot\ncommand=true\nrequires=bad\n[good]\ntype=oneshot\ncommand=true\n")
-        r.ends(1)
-        self.assertEqual(r.events, ["start bad 1", "end bad 1", "failed bad", "blocked child", "start good 1", "end good 0", "done good"])
-        self.assertEqual(r.state()[1], ["child", "blocked", "-", "0", "0"])
-
-    def test_dependents_stay_while_a_service_is_restarted(self):
-        r = Run(self, "[base]\ncommand=while [ ! -e $T/die.$SUPERV_START ]; do sleep 0.05; done; exit 1\nrestart=on-failure\nbackoff_ms=1\n"
-                      "[top]\ncommand=exec sleep 1000\nrequires=base\n")
-        r.wait_for("up top")
-        pid = r.pid("top")
-        self.touch("die.1")
-        r.wait_for("start base 2")
-        self.assertEqual((r.states()["top"], r.pid("top")), ("up", pid))
-        self.assertTrue(alive(pid))
-        r.term()
-        r.ends(0)
-
-    def test_dependent_that_waits_for_a_restart_is_stopped(self):
-        r = Run(self, "[base]\ncommand=while [ ! -e $T/die ]; do sleep 0.05; done; exit 1\n"
-                      "[top]\ncommand=exit 2\nrestart=on-failure\nbackoff_ms=60000\nbackoff_max_ms=60000\nrequires=base\n")
-        r.wait_for("backoff top 60000")
-        self.touch("die")
-        r.ends(1)
-        self.assertEqual(r.events[-3:], ["end base 1", "failed base", "stopped top"])
-
-
-class StateFile(Case):
-    def test_is_replaced_not_rewritten(self):
-        r = Run(self, "[a]\ncommand=while [ ! -e $T/die ]; do sleep 0.05; done; exit 1\n")
-        r.wait_for("up a")
-        with open(os.path.join(r.dir, "state")) as f:
-            pid = r.pid("a")
-            self.touch("die")
-            r.ends(1)
-            self.assertEqual(f.read(), "a up %d 1 0\n" % pid)
-        self.assertEqual(self.text("run/state"), "a failed - 1 1\n")
-
-    def test_directory_is_created_and_old_state_does_not_matter(self):
-        self.prepare("state", "a failed - 9 9\nzzz done - 1 1\n")
-        r = Run(self, "[a]\ntype=oneshot\ncommand=cat @/run/state\n")
-        r.ends(0)
-        self.assertRegex(self.text("run/a.log"), r"\Aa (waiting - 0 0|starting (\d+|-) 1 0)\n\Z")
-        self.assertEqual(self.text("run/state"), "a done - 1 0\n")
 
 
 class BadConfigurations(Case):
@@ -512,38 +452,43 @@ class BadConfigurations(Case):
         "error after good services": "[a]\ntype=oneshot\ncommand=: >MARK\n[b]\ncommand=: >MARK\ntype=never\n",
     }
 
-    def refused(self, args):
+    def refused(self, *several):
+        """Starts one superv for each list of arguments, a few at a time: none of them starts anything."""
+        for at in range(0, len(several), 6):
+            started = [subprocess.Popen([PROGRAM] + args, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **guard.WHO)
+                       for args in several[at:at + 6]]
+            for process, args in zip(started, several[at:]):
+                with self.subTest(args=args), process:
+                    self.refuses(process)
+
+    def refuses(self, process):
         try:
-            done = subprocess.run([PROGRAM] + args, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  timeout=patience(), **guard.WHO)
+            out, err = process.communicate(timeout=patience())
         except subprocess.TimeoutExpired:
             WAITED_FOR_NOTHING.append("a refusal")
+            process.kill()
             self.fail("superv still runs")
-        self.assertEqual((done.returncode, done.stdout), (2, b""))
-        self.assertNotEqual(done.stderr.strip(), b"")
+        self.assertEqual((process.returncode, out), (2, b""))
+        self.assertNotEqual(err.strip(), b"")
+
+    def config(self, name, text):
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
 
     def test_errors(self):
-        for what, text in self.CASES.items():
-            with self.subTest(what):
-                with open(self.path("bad.conf"), "w") as f:
-                    f.write(text.replace("MARK", self.path("mark")))
-                self.refused([self.path("bad.conf"), self.path("new")])
-                self.assertEqual(os.listdir(self.dir), ["bad.conf"])
+        paths = [self.config(what.replace(" ", "-"), text.replace("MARK", self.path("mark"))) for what, text in self.CASES.items()]
+        self.refused(*([path, path + ".new"] for path in paths))
+        self.assertEqual(sorted(os.listdir(self.dir)), sorted(map(os.path.basename, paths)))
 
     def test_missing_file_and_arguments(self):
-        self.refused([self.path("none.conf"), self.path("new")])
-        self.refused([])
-        with open(self.path("a.conf"), "w") as f:
-            f.write("[a]\ntype=oneshot\ncommand=true\n")
-        self.refused([self.path("a.conf")])
-        self.refused([self.path("a.conf"), self.path("new"), "more"])
+        good = self.config("a.conf", "[a]\ntype=oneshot\ncommand=true\n")
+        self.refused([self.path("none.conf"), self.path("new")], [], [good], [good, self.path("new"), "more"])
         self.assertEqual(os.listdir(self.dir), ["a.conf"])
 
     def test_directory_is_left_alone(self):
         self.prepare("state", "old\n")
-        with open(self.path("bad.conf"), "w") as f:
-            f.write("[a]\n")
-        self.refused([self.path("bad.conf"), self.path("run")])
+        self.refused([self.config("bad.conf", "[a]\n"), self.path("run")])
         self.assertEqual(os.listdir(self.path("run")), ["state"])
         self.assertEqual(self.text("run/state"), "old\n")
 

@@ -16,6 +16,10 @@ def read(name):
 
 
 class Maker:
+    """A database in memory; the same seed always gives the same one."""
+
+    stock = None
+
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.db = sqlite3.connect(":memory:", isolation_level=None)
@@ -62,6 +66,24 @@ class Maker:
 
     def block(self, rows):
         self.put("blocked", rows)
+
+    @classmethod
+    def stocked(cls, seed):
+        """Starts with 7500 orders, which are made only once: say with spread() whose they are."""
+        if cls.stock is None:
+            cls.stock = cls(20)
+            cls.stock.products(300)
+            cls.stock.orders([0] * 7500, START, START)
+        maker = cls(seed)
+        cls.stock.db.backup(maker.db)
+        maker.order = 7500
+        return maker
+
+    def spread(self, owners, first, last, part="1"):
+        """Gives these owners that part of the stock, with days between first and last."""
+        days = (last - first).days + 1
+        self.db.execute(f"UPDATE orders SET customer_id = :low + id * 7919 % :count, placed_at = date(:first, (id * 6007 % :days) || ' days') || substr(placed_at, 11) WHERE id <= 7500 AND {part}",
+                        {"low": owners.start, "count": len(owners), "first": str(first), "days": days})
 
 
 def expected(db, region, first, last):

@@ -75,7 +75,7 @@ def plan(blocks, reserved, growth, sites):
     placed, unplaced = {}, {}
     for site in sites:
         need = -(-site["hosts"] * (100 + growth) // 100) + 3
-        site["prefix"] = min(30, 32 - (need - 1).bit_length())
+        site["prefix"] = 32 - (need - 1).bit_length()  # /30 at most, since need is 4 at least
     for site in sites:
         pin = site.get("pin")
         if pin is None:

@@ -1,8 +1,8 @@
 #!/bin/sh
 set -eu
 here=$(dirname "$0")
-cp "$here/features.py" "$here/train.py" /app/
+cp "$here/features.py" /app/
 cp "$here/classify.py" /app/classify
 chmod 755 /app/classify
-python3 /app/train.py
+python3 "$here/train.py"
 /app/classify /app/data/test.csv /app/predictions.csv

@@ -25,8 +25,10 @@ for i, t in enumerate(open(wanted).read().split("\n"), 1):
             parse(t)
         except TypeError:
             print("line %d: not understood" % i, file=sys.stderr)
-            sys.exit(2)
+            lines.append(None)
         lines.append(t)
+if None in lines:
+    sys.exit(2)
 mine = [parse(t) for t in lines]
 def versions(n):
     p = "%s/%s.json" % (index, n)

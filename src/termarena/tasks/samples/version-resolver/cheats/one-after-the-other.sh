@@ -74,8 +74,10 @@ for i, t in enumerate(open(sys.argv[2]).read().split("\n"), 1):
     if t and t[0] != "#":
         if not REQ.fullmatch(t):
             print("line %d: not understood" % i, file=sys.stderr)
-            sys.exit(2)
+            lines.append(None)
         lines.append(t)
+if None in lines:
+    sys.exit(2)
 found = solve([parse(t) for t in lines])
 if found:
     lock, extras = found

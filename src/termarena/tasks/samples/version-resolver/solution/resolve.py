@@ -89,7 +89,7 @@ class Clauses:
 
     def put(self, lit, reason):
         v = abs(lit)
-        self.value[v] = 1 if lit > 0 else -1
+        self.value[v] = lit // v
         self.level[v] = len(self.starts)
         self.reason[v] = reason
         self.trail.append(lit)
@@ -116,9 +116,9 @@ class Clauses:
         while self.head < len(self.trail):
             false = -self.trail[self.head]
             self.head += 1
-            old = self.watches[false]
+            left = iter(self.watches[false])
             kept = self.watches[false] = []
-            for n, clause in enumerate(old):
+            for clause in left:
                 if clause[0] == false:
                     clause[0], clause[1] = clause[1], false
                 first = clause[0]
@@ -133,7 +133,7 @@ class Clauses:
                 else:
                     kept.append(clause)
                     if self.truth(first) < 0:
-                        kept.extend(old[n + 1:])
+                        kept.extend(left)
                         return clause
                     self.put(first, clause)
         return None
@@ -310,7 +310,7 @@ class Problem:
 
 
 def read_lines(path):
-    lines = []
+    lines, is_bad = [], False
     with open(path, encoding="utf-8", errors="replace") as f:
         for number, text in enumerate(f.read().split("\n"), 1):
             text = text.strip(" \t")
@@ -319,7 +319,9 @@ def read_lines(path):
                     lines.append(Requirement(text))
                 except ValueError as e:
                     print("resolve: line %d: %s" % (number, e), file=sys.stderr)
-                    sys.exit(2)
+                    is_bad = True
+    if is_bad:
+        sys.exit(2)
     return lines
 
 

@@ -15,22 +15,22 @@ def numbered(count, entry=lambda n: {}):
     return {"%d.0.0" % n: entry(n) for n in range(1, count + 1)}
 
 
-def late_conflict():
+def late_conflict(count):
     """The first choice is wrong, which only the end of a long chain shows."""
-    index = {"aa-core": numbered(20), "app": {"1.0.0": {"requires": ["aa-core", "pp"] + ["m%03d" % i for i in range(140)]}}}
-    for i in range(140):
-        index["m%03d" % i] = numbered(20, lambda n: {"requires": ["m%03d>=%d.0.0" % (i + 1, max(1, n - 3))]} if i < 139 else {})
+    index = {"aa-core": numbered(20), "app": {"1.0.0": {"requires": ["aa-core", "pp"] + ["m%03d" % i for i in range(count)]}}}
+    for i in range(count):
+        index["m%03d" % i] = numbered(20, lambda n: {"requires": ["m%03d>=%d.0.0" % (i + 1, max(1, n - 3))]} if i < count - 1 else {})
     index["pp"] = numbered(20, lambda n: {"requires": ["qq>=%d.0.0" % max(1, n - 5)]})
     index["qq"] = numbered(20, lambda n: {"requires": ["rr<=%d.0.0" % n]})
     index["rr"] = numbered(20, lambda n: {"requires": ["aa-core<8.0.0"]})
-    want = ["aa-core==7.0.0", "app==1.0.0"] + ["m%03d==20.0.0" % i for i in range(140)] + ["pp==20.0.0", "qq==20.0.0", "rr==20.0.0"]
-    return index, ["app"], 0, want
+    want = ["aa-core==7.0.0", "app==1.0.0"] + ["m%03d==20.0.0" % i for i in range(count)] + ["pp==20.0.0", "qq==20.0.0", "rr==20.0.0"]
+    return index, ["app"], want
 
 
-def many_groups():
-    """45 small knots that are all met before the first one can be untied."""
+def many_groups(count):
+    """Small knots that are all met before the first one can be untied."""
     index, lines, want = {}, [], []
-    for g in range(45):
+    for g in range(count):
         top = 3 + g * 7 % 15
         a, b, c = "a-%02d" % g, "b-%02d" % g, "c-%02d" % g
         index[a] = numbered(20, lambda n: {"requires": ["%s>=%d.0.0,<%d.0.0" % (b, n, n + 1)]})
@@ -38,18 +38,27 @@ def many_groups():
         index[c] = numbered(20, lambda n: {"conflicts": ["%s>%d.0.0" % (a, top)]})
         lines.append(a)
         want += ["%s==%d.0.0" % (a, top), "%s==%d.0.0" % (b, top), "%s==20.0.0" % c]
-    return index, lines, 0, sorted(want)
+    return index, lines, want
 
 
-def staircase():
+def staircase(count):
     """Each package must be at most one step above the next, and the last one is at the bottom."""
-    count = 60
     index = {}
     for i in range(count):
         index["s%02d" % i] = numbered(20, lambda n: {"requires": ["s%02d>=%d.0.0,<=%d.0.0" % (i + 1, max(1, n - 1), n)]})
     index["s%02d" % count] = {"1.0.0": {}}
     want = ["s%02d==%d.0.0" % (i, min(20, 1 + count - i)) for i in range(count + 1)]
-    return index, ["s00"], 0, want
+    return index, ["s00"], want
+
+
+def late_failures():
+    """150 packages with all three of these difficulties."""
+    index, lines, want = {}, [], []
+    for part in (late_conflict(62), many_groups(14), staircase(40)):
+        index.update(part[0])
+        lines += part[1]
+        want += part[2]
+    return index, lines, 0, sorted(want)
 
 
 def three_in_a_crowd():
