@@ -81,6 +81,8 @@ async def main(listening):
 
 if __name__ == "__main__":
     listening = socket.create_server(("127.0.0.1", 3000), backlog=64)
+    with open("/app/server.log", "a") as log:
+        print("listening on %s:%d" % listening.getsockname(), file=log)
     if os.fork() == 0:
         os.setsid()
         asyncio.run(main(listening))
