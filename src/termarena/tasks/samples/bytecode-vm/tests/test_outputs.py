@@ -420,7 +420,7 @@ class Speed(Case):
     def test_fifty_million_instructions(self):
         code, _ = assemble("PUSH 0\nSETL 0\nl: GETL 0\nPUSHB 1\nADD\nDUP\nSETL 0\nPUSH 6250000\nLT\nJNZ l\nGETL 0\nPUTI\nCOUNT\nPUTI\nPUSHB 0\nHALT")
         started = time.monotonic()
-        self.assertEqual(self.start(image(code), timeout=20), (b"6250000" b"50000005", "", 0))
+        self.assertEqual(self.start(image(code), "-s", "60000000", timeout=20), (b"6250000" b"50000005", "", 0))
         self.assertLess(time.monotonic() - started, 5)
 
     def test_limit_beyond_32_bits(self):
