@@ -30,6 +30,9 @@ def is_rule(line):
 def setUpModule():
     if not os.access(PROGRAM, os.X_OK):
         raise AssertionError(f"no program {PROGRAM}")
+    for name in ("report.txt", "answers.txt"):
+        if read(f"/app/{name}") != hidden(name):
+            raise AssertionError(f"/app/{name} is wrong: the rest is not looked at")
 
 
 class OwnFile(unittest.TestCase):
@@ -39,12 +42,6 @@ class OwnFile(unittest.TestCase):
         for path, digest in SHA.items():
             with open(path, "rb") as file:
                 self.assertEqual(hashlib.sha256(file.read()).hexdigest(), digest, path)
-
-    def test_report(self):
-        self.assertEqual(read("/app/report.txt"), hidden("report.txt"))
-
-    def test_answers(self):
-        self.assertEqual(read("/app/answers.txt"), hidden("answers.txt"))
 
     def kept(self):
         """Which rules of the original clean.fw still has, as a bit mask."""
