@@ -1,4 +1,5 @@
 """Grades the build of /app/metrics in copies of the tree."""
+import contextlib
 import hashlib
 import math
 import os
@@ -33,7 +34,7 @@ for arg do line="$line$arg
 "; done
 printf '%%s--\\n' "$line" >>'%(log)s'
 case "$line" in
-*mkunits*) [ -e '%(slow)s' ] && sleep 0.5 ;;
+*mkunits*) [ -e '%(slow)s' ] && sleep 0.3 ;;
 esac
 exec gcc "$@"
 """
@@ -88,6 +89,13 @@ class Tree:
                 " ".join(args), done.returncode, done.stdout[-2500:]))
         return done
 
+    def make_slowly(self, *args):
+        open(self.slow, "w").close()
+        try:
+            self.make(*args)
+        finally:
+            os.unlink(self.slow)
+
     def run(self, *args, text=SAMPLE):
         return subprocess.run([self.path("build/metrics"), *args], input=text, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=10, text=True, **guard.WHO)
@@ -123,6 +131,19 @@ class Tree:
         with open(self.path(name)) as f:
             return f.read()
 
+    @contextlib.contextmanager
+    def changed(self, name, text):
+        """A file with that appended, and afterwards as it was, its time too."""
+        self.age()
+        path, content, old = self.path(name), self.read(name), os.stat(self.path(name))
+        try:
+            with open(path, "a") as f:
+                f.write(text)
+            yield
+        finally:
+            with open(path, "w") as f:
+                f.write(content)
+            os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
 
     def save(self):
         shutil.copytree(self.root, self.root + ".saved", symlinks=True)
@@ -137,20 +158,19 @@ class Tree:
 
 
 def setUpModule():
-    """One tree, built in parallel with a slow step, serves many tests: they get it as it was then."""
-    global SHARED, MADE
+    """One tree, built from clean, serves many tests: they get it as it was then. Without it there is nothing to test."""
+    global SHARED, BEFORE, AFTER, CALLS, COMPILED
     os.umask(0o022)
     holder = unittest.TestCase()
     unittest.addModuleCleanup(holder.doCleanups)
     SHARED = Tree(holder)
-    open(SHARED.slow, "w").close()
-    MADE = SHARED.make("-j2", ok=None)
-    os.unlink(SHARED.slow)
+    BEFORE = SHARED.listing()
+    SHARED.make()
+    AFTER, CALLS, COMPILED = SHARED.listing(), SHARED.calls(), SHARED.compiled()
     SHARED.save()
 
 
 def built(case):
-    case.assertEqual(MADE.returncode, 0, "make -j2 failed:\n" + MADE.stdout[-1500:])
     SHARED.restore(case)
     return SHARED
 
@@ -167,26 +187,25 @@ class Files(unittest.TestCase):
 
 
 class FullBuild(unittest.TestCase):
-    def test_clean_build(self):
-        tree = Tree(self)
-        before = tree.listing()
-        tree.make()
-        with self.subTest("everything is made, and under build"):
-            for name in PRODUCTS:
-                self.assertTrue(os.path.isfile(tree.path(name)), name)
-            after = {k: v for k, v in tree.listing().items() if k.split("/")[0] != "build"}
-            self.assertEqual(after, before)
-            self.assertEqual(tree.run().stdout, SAMPLE_OUT)
-        with self.subTest("every source is compiled once"):
-            self.assertEqual(tree.compiled(), sorted(os.path.basename(s) for s in SOURCES))
-        with self.subTest("everything is linked with CC"):
-            outputs = [os.path.basename(c[i + 1]) for c in tree.calls() for i, a in enumerate(c[:-1]) if a == "-o"]
-            outputs += [os.path.basename(a[2:]) for c in tree.calls() for a in c if a.startswith("-o") and len(a) > 2]
-            self.assertIn("metrics", outputs)
-            self.assertIn("mkunits", outputs)
-        for call in tree.calls():
+    def test_everything_is_made_and_under_build(self):
+        for name in PRODUCTS:
+            self.assertTrue(os.path.isfile(os.path.join(SHARED.root + ".saved", name)), name)
+        self.assertEqual({k: v for k, v in AFTER.items() if k.split("/")[0] != "build"}, BEFORE)
+
+    def test_every_source_is_compiled_once(self):
+        self.assertEqual(COMPILED, sorted(os.path.basename(s) for s in SOURCES))
+
+    def test_everything_is_linked_with_the_given_compiler(self):
+        outputs = [os.path.basename(c[i + 1]) for c in CALLS for i, a in enumerate(c[:-1]) if a == "-o"]
+        outputs += [os.path.basename(a[2:]) for c in CALLS for a in c if a.startswith("-o") and len(a) > 2]
+        self.assertIn("metrics", outputs)
+        self.assertIn("mkunits", outputs)
+
+    def test_flags(self):
+        self.assertNotEqual(CALLS, [])
+        for call in CALLS:
             text = " ".join(call)
-            with self.subTest("flags", call=text):
+            with self.subTest(call=text):
                 files = [a for a in call if a.endswith(".c")]
                 self.assertLessEqual(len(files), 1, "one .c file in each call")
                 if files and not {"-E", "-M", "-MM"} & set(call):
@@ -196,28 +215,41 @@ class FullBuild(unittest.TestCase):
                     self.assertNotIn(bad, text)
                 self.assertNotIn("-w", call)
 
-    def test_two_jobs_with_a_slow_step(self):
-        self.assertEqual(built(self).run().stdout, SAMPLE_OUT)
-
-    def test_eight_jobs_with_a_slow_step(self):
+    def test_eight_jobs_with_a_slow_step_and_clean_beside_files_called_like_targets(self):
         tree = Tree(self)
-        open(tree.slow, "w").close()
-        tree.make("-j8")
+        for name in ("all", "clean"):
+            tree.write(name, "")
+        before = tree.listing()
+        tree.make_slowly("-j8", "all")
         self.assertEqual(tree.run().stdout, SAMPLE_OUT)
+        for _ in range(2):
+            tree.make("clean")
+            self.assertEqual(tree.listing(), before, "clean removes build and nothing else")
 
     def test_warnings_still_stop_the_build(self):
-        tree = Tree(self)
+        tree = built(self)
         tree.append("lib/stats/stats.c", "\nstatic int nobody_calls_this(void) { return 1; }\n")
         tree.make(ok=False)
 
     def test_a_second_definition_still_stops_the_build(self):
-        tree = Tree(self)
-        tree.append("src/main.c", "\nint twice_defined = 1;\n")
+        tree = built(self)
+        tree.append("src/format.c", "\nint twice_defined = 1;\n")
         tree.append("src/options.c", "\nint twice_defined = 2;\n")
         tree.make(ok=False)
 
 
 class Rebuild(unittest.TestCase):
+    def makes(self, tree, again, not_again):
+        """The next make compiles some again and leaves others; one more has nothing to do."""
+        tree.reset()
+        tree.make()
+        compiled = tree.compiled()
+        for name in again:
+            self.assertIn(name, compiled)
+        for name in not_again:
+            self.assertNotIn(name, compiled)
+        tree.make("-q")
+
     def test_second_make_does_nothing(self):
         tree = built(self)
         before = os.stat(tree.path("build/metrics")).st_mtime_ns
@@ -226,50 +258,30 @@ class Rebuild(unittest.TestCase):
         self.assertEqual(tree.calls(), [])
         self.assertEqual(os.stat(tree.path("build/metrics")).st_mtime_ns, before)
 
-    def test_change_of_the_common_header(self):
+    def test_change_of_every_file_is_noticed(self):
+        tree = built(self)
+        for name in [*SOURCES, *HEADERS, "units.tab"]:
+            with self.subTest(name), tree.changed(name, "\n"):
+                self.assertEqual(tree.make("-q", ok=None).returncode, 1)
+        tree.make("-q")
+
+    def test_change_of_a_library_header_and_of_the_unit_table(self):
+        tree = built(self)
+        tree.append("lib/stats/stats.h", "\n#undef STATS_DDOF\n#define STATS_DDOF 0\n")
+        tree.append("units.tab", "Fortnight 1209600\n")
+        self.makes(tree, ("stats.c", "main.c", "units.c"), ("text.c", "compare.c", "options.c", "mkunits.c"))
+        self.assertIn("load n=3 mean=120 sd=48.99 ", tree.run().stdout)
+        self.assertEqual(tree.run("-u", "fortnight", text="x = 28 day\n").stdout,
+                         "metrics 2.1\nx n=1 mean=2 sd=0 geo=2 min=2 max=2 Fortnight\n")
+
+    def test_change_of_the_common_header_and_of_a_source(self):
         tree = built(self)
         tree.append("include/config.h", '\n#undef METRICS_VERSION\n#define METRICS_VERSION "3.0-test"\n'
                     "#undef DEFAULT_DECIMALS\n#define DEFAULT_DECIMALS 1\n")
-        tree.make()
-        self.assertEqual(tree.run(text="a = 1.26 s\n").stdout, "metrics 3.0-test\na n=1 mean=1.3 sd=0 geo=1.3 min=1.3 max=1.3 s\n")
-        for name in ("main.c", "options.c"):
-            self.assertIn(name, tree.compiled())
-        for name in ("stats.c", "text.c", "compare.c", "units.c"):
-            self.assertNotIn(name, tree.compiled())
-        tree.reset()
-        tree.make("-q")
-
-    def test_change_of_a_library_header_reaches_the_program(self):
-        tree = built(self)
-        for ddof, sd in ((0, "48.99"), (1, "60"), (0, "48.99")):
-            tree.append("lib/stats/stats.h", "\n#undef STATS_DDOF\n#define STATS_DDOF %d\n" % ddof)
-            tree.reset()
-            tree.make()
-            self.assertIn("load n=3 mean=120 sd=%s " % sd, tree.run().stdout)
-            self.assertIn("stats.c", tree.compiled())
-            for name in ("text.c", "compare.c", "units.c", "options.c"):
-                self.assertNotIn(name, tree.compiled())
-
-    def test_change_of_every_header_is_noticed(self):
-        tree = built(self)
-        for header in HEADERS:
-            with self.subTest(header):
-                tree.append(header, "\n")
-                tree.reset()
-                tree.make()
-                self.assertNotEqual(tree.compiled(), [])
-
-    def test_change_of_one_source(self):
-        tree = built(self)
-        tree.append("lib/text/compare.c", "\n")
-        before = os.stat(tree.path("build/metrics")).st_mtime_ns
-        tree.make()
-        self.assertEqual(tree.compiled(), ["compare.c"])
-        self.assertNotEqual(os.stat(tree.path("build/metrics")).st_mtime_ns, before)
-        tree.reset()
         tree.append("src/format.c", "\n")
-        tree.make()
-        self.assertEqual(tree.compiled(), ["format.c"])
+        self.makes(tree, ("main.c", "options.c", "format.c"), ("stats.c", "text.c", "compare.c", "units.c"))
+        self.assertEqual(tree.compiled().count("format.c"), 1, "there are two, and one changed")
+        self.assertEqual(tree.run(text="a = 1.26 s\n").stdout, "metrics 3.0-test\na n=1 mean=1.3 sd=0 geo=1.3 min=1.3 max=1.3 s\n")
 
     def test_changed_library_source_is_not_linked_stale(self):
         tree = built(self)
@@ -277,31 +289,15 @@ class Rebuild(unittest.TestCase):
         tree.append("lib/stats/stats.c", "\n#error not compiled yet\n")
         tree.make(ok=False)
         tree.write("lib/stats/stats.c", "#include <math.h>\n#define exp(x) (42.0 + 0 * (x))\n" + source)
-        tree.make()
-        self.assertIn("geo=42 ", tree.run(text="a = 1 s\n").stdout)
-        tree.write("lib/stats/stats.c", source)
-        tree.make()
-        self.assertEqual(tree.run().stdout, SAMPLE_OUT)
-
-    def test_change_of_the_unit_table(self):
-        tree = built(self)
-        tree.append("units.tab", "Fortnight 1209600\n")
-        tree.make()
-        self.assertEqual(tree.run("-u", "fortnight", text="x = 28 day\n").stdout,
-                         "metrics 2.1\nx n=1 mean=2 sd=0 geo=2 min=2 max=2 Fortnight\n")
-        self.assertIn("units.c", tree.compiled())
-        for name in ("text.c", "compare.c", "stats.c", "mkunits.c"):
-            self.assertNotIn(name, tree.compiled())
         tree.reset()
-        tree.make("-q")
+        tree.make()
+        self.assertEqual(tree.compiled(), ["stats.c"])
+        self.assertIn("geo=42 ", tree.run(text="a = 1 s\n").stdout)
 
-    def test_change_of_the_tool(self):
+    def test_change_of_the_tool_with_two_jobs_and_a_slow_step(self):
         tree = built(self)
-        source = tree.read("tools/mkunits.c")
-        tree.append("tools/mkunits.c", "\n#error changed\n")
-        tree.make(ok=False)
         marker = tree.log + ".tool-ran"
-        tree.write("tools/mkunits.c", source + """
+        tree.append("tools/mkunits.c", """
 #include <stdio.h>
 __attribute__((constructor)) static void leave_marker(void)
 {
@@ -310,34 +306,25 @@ __attribute__((constructor)) static void leave_marker(void)
         fclose(f);
 }
 """ % marker)
-        tree.make()
+        tree.make_slowly("-j2")
         self.assertTrue(os.path.exists(marker), "the new tool was not run")
         self.assertEqual(tree.run().stdout, SAMPLE_OUT)
 
-    def test_new_header_is_found_and_may_go_again(self):
+    def test_new_headers_are_found_and_may_go_again(self):
         tree = built(self)
         source = tree.read("lib/text/text.c")
         tree.write("lib/text/extra.h", "/* nothing yet */\n")
         tree.append("lib/text/text.c", '\n#include "extra.h"\n')
-        tree.make()
-        tree.append("lib/text/extra.h", "#error changed\n")
-        tree.make(ok=False)
-        tree.write("lib/text/extra.h", "/* repaired */\n")
-        tree.reset()
-        tree.make()
-        self.assertEqual(tree.compiled(), ["text.c"])
+        tree.write("src/inner.h", "/* nothing yet */\n")
+        tree.append("src/options.h", '\n#include "inner.h"\n')
+        self.makes(tree, ("text.c", "options.c", "main.c"), ("stats.c", "compare.c", "units.c"))
+        for header in ("lib/text/extra.h", "src/inner.h"):
+            with self.subTest(header), tree.changed(header, "#error changed\n"):
+                self.assertEqual(tree.make("-q", ok=None).returncode, 1)
         tree.write("lib/text/text.c", source)
         os.unlink(tree.path("lib/text/extra.h"))
         tree.make()
         self.assertEqual(tree.run().stdout, SAMPLE_OUT)
-
-    def test_header_included_through_a_header(self):
-        tree = built(self)
-        tree.write("src/inner.h", "/* nothing yet */\n")
-        tree.append("src/options.h", '\n#include "inner.h"\n')
-        tree.make()
-        tree.append("src/inner.h", "#error changed\n")
-        tree.make(ok=False)
 
     def test_bad_unit_table_fails_until_put_right(self):
         tree = built(self)
@@ -350,36 +337,18 @@ __attribute__((constructor)) static void leave_marker(void)
         tree.make()
         self.assertEqual(tree.run().stdout, SAMPLE_OUT)
 
-    def test_bad_unit_table_in_a_clean_tree(self):
-        tree = Tree(self)
+    def test_bad_unit_table_where_no_header_was_made_yet(self):
+        tree = built(self)
+        os.unlink(tree.path("build/gen/units_table.h"))
         tree.append("units.tab", "week seven days\n")
         tree.make(ok=False)
         tree.make(ok=False)
 
 
-class Clean(unittest.TestCase):
-    def test_clean_removes_build_and_nothing_else(self):
-        tree = Tree(self)
-        before = tree.listing()
-        tree.make()
-        tree.make("clean")
-        self.assertEqual(tree.listing(), before)
-        tree.make("clean")
-        self.assertEqual(tree.listing(), before)
-
-    def test_files_called_like_targets(self):
-        tree = Tree(self)
-        for name in ("all", "clean"):
-            tree.write(name, "")
-        tree.make("all")
-        self.assertEqual(tree.run().stdout, SAMPLE_OUT)
-        tree.make("clean")
-        self.assertFalse(os.path.lexists(tree.path("build")))
-
-
 class Program(unittest.TestCase):
-    def setUp(self):
-        self.tree = built(self)
+    @classmethod
+    def setUpClass(cls):
+        cls.tree = built(cls)
 
     def check(self, status, out, *args, text=SAMPLE):
         done = self.tree.run(*args, text=text)

@@ -5,7 +5,6 @@ import os
 import re
 import struct
 import sys
-import tempfile
 import zlib
 
 MAGIC = b"TCF1"
@@ -168,10 +167,10 @@ def main(argv):
     with open(argv[1], "rb") as f:
         data = f.read()
     result = encode(*parse(data))
-    with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(argv[2])), delete=False) as f:
+    part = "%s.%d.part" % (argv[2], os.getpid())
+    with open(part, "xb") as f:
         f.write(result)
-    os.chmod(f.name, 0o644)
-    os.replace(f.name, argv[2])
+    os.replace(part, argv[2])
 
 
 if __name__ == "__main__":

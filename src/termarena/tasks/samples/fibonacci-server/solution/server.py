@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Serves Fibonacci numbers on 127.0.0.1:3000."""
+"""Serves Fibonacci numbers on 127.0.0.1:3000, in one thread: who is slow waits alone."""
+import asyncio
 import json
+import os
 import re
+import socket
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qsl, urlsplit
+from http import HTTPStatus
+from urllib.parse import parse_qsl
 
 LIMIT = 100000
 sys.set_int_max_str_digits(0)  # F(100000) has 20899 digits
@@ -31,51 +34,55 @@ def wanted(query):
     return int(digits)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+def answer(method, target):
+    """Status and body."""
+    path, _, query = target.partition("?")
+    if path != "/fib":
+        return 404, {"error": "no such path"}
+    if method != "GET":
+        return 405, {"error": "only GET is allowed here"}
+    n = wanted(query.partition("#")[0])
+    if n is None:
+        return 400, {"error": "n must be given once, a whole number from 0 to %d" % LIMIT}
+    return 200, {"result": fib(n)}
 
-    def answer(self, status, body, **headers):
+
+async def read_request(reader):
+    """Method and target; what follows the head is read and dropped, since closing with unread data could reset the connection under the answer."""
+    line, *fields = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    method, target, _ = line.split(" ")
+    for field in fields:
+        name, _, value = field.partition(":")
+        if name.lower() == "content-length":
+            await reader.readexactly(int(value))
+    return method, target
+
+
+async def serve(reader, writer):
+    try:
+        method, target = await read_request(reader)
+        status, body = answer(method, target)
         data = json.dumps(body).encode() + b"\n"
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Connection", "close")
-        self.close_connection = True
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
-    def skip_body(self):
-        """Closing with unread data could reset the connection under the answer."""
-        length = self.headers.get("Content-Length", "")
-        if re.fullmatch("[0-9]{1,6}", length):
-            self.rfile.read(int(length))
-
-    def handle_any(self):
-        self.skip_body()
-        path, _, query = self.path.partition("?")
-        if path.startswith("http://"):
-            path = urlsplit(path).path
-        if path != "/fib":
-            return self.answer(404, {"error": "no such path"})
-        if self.command != "GET":
-            return self.answer(405, {"error": "only GET is allowed here"}, Allow="GET")
-        n = wanted(query.partition("#")[0])
-        if n is None:
-            return self.answer(400, {"error": "n must be given once, a whole number from 0 to %d" % LIMIT})
-        return self.answer(200, {"result": fib(n)})
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = handle_any
-
-    def log_message(self, *args):
+        head = ["HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase), "Content-Type: application/json", "Content-Length: %d" % len(data), "Connection: close"]
+        if status == 405:
+            head.append("Allow: GET")
+        writer.write("\r\n".join([*head, "", ""]).encode() + (b"" if method == "HEAD" else data))
+        await writer.drain()
+    except (ValueError, EOFError, ConnectionError, asyncio.LimitOverrunError):
         pass
+    finally:
+        writer.close()
 
 
-class Server(ThreadingHTTPServer):
-    request_queue_size = 64
+async def main(listening):
+    async with await asyncio.start_server(serve, sock=listening) as server:
+        await server.serve_forever()
 
 
 if __name__ == "__main__":
-    Server(("127.0.0.1", 3000), Handler).serve_forever()
+    listening = socket.create_server(("127.0.0.1", 3000), backlog=64)
+    with open("/app/server.log", "a") as log:
+        print("listening on %s:%d" % listening.getsockname(), file=log)
+    if os.fork() == 0:
+        os.setsid()
+        asyncio.run(main(listening))

@@ -1,6 +1,7 @@
 """Grades the Fibonacci server, which must be running already."""
 import http.client
 import json
+import os
 import socket
 import sys
 import time
@@ -11,11 +12,17 @@ if hasattr(sys, "set_int_max_str_digits"):
     sys.set_int_max_str_digits(0)
 
 
-def fib(n):
+def sequence():
     a, b = 0, 1
-    for _ in range(n):
+    while True:
+        yield a
         a, b = b, a + b
-    return a
+
+
+def first(wanted):
+    """{n: F(n)} for the wanted n, in one go from the start."""
+    wanted, top = set(wanted), max(wanted)
+    return {n: value for n, value in zip(range(top + 1), sequence()) if n in wanted}
 
 
 def request(method, target, body=None):
@@ -34,16 +41,31 @@ def request(method, target, body=None):
     return answer.status, answer.headers, data
 
 
+def parent(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        return int(f.read().rpartition(")")[2].split()[1])
+
+
+def is_anybody_there():
+    """Is there a process besides the first one and those that these tests run under?"""
+    ours, pid = {1}, os.getpid()
+    while pid > 1:
+        ours.add(pid)
+        pid = parent(pid)
+    return any(name.isdigit() and int(name) not in ours for name in os.listdir("/proc"))
+
+
 def setUpModule():
-    deadline = time.monotonic() + 10
+    """A server that has just been started gets a moment; where no process is left there is nothing to wait for."""
+    deadline = time.monotonic() + 5
     while True:
         try:
             socket.create_connection((HOST, PORT), 1).close()
             return
         except OSError:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or not is_anybody_there():
                 raise AssertionError("nothing listens on %s:%d" % (HOST, PORT))
-            time.sleep(0.1)
+            time.sleep(0.05)
 
 
 class Case(unittest.TestCase):
@@ -73,22 +95,18 @@ class Case(unittest.TestCase):
 
 
 class Results(Case):
+    def results(self, *wanted):
+        for n, value in first(wanted).items():
+            self.result("n=%d" % n, value)
+
     def test_first_numbers(self):
-        a, b = 0, 1
-        for n in range(40):
-            self.result("n=%d" % n, a)
-            a, b = b, a + b
+        self.results(*range(40))
 
     def test_beyond_double_precision(self):
-        for n in (71, 72, 79, 80, 93, 94, 100, 187, 300, 1000):
-            self.result("n=%d" % n, fib(n))
+        self.results(71, 72, 79, 80, 93, 94, 100, 187, 300, 1000)
 
-    def test_thousands_of_digits(self):
-        for n in (4096, 20000, 20577, 20578, 20580, 54321):
-            self.result("n=%d" % n, fib(n))
-
-    def test_upper_limit(self):
-        self.result("n=100000", fib(100000))
+    def test_thousands_of_digits_up_to_the_limit(self):
+        self.results(4096, 20000, 20577, 20578, 20580, 54321, 100000)
 
     def test_leading_zeros(self):
         self.result("n=007", 13)

@@ -5,7 +5,6 @@ What becomes of a packet depends only on which rules' conditions it satisfies. S
 the distinct sets of rules that a value can satisfy, as bit masks; intersect these dimension by dimension, dropping duplicates; the result is the set of all
 masks that any packet can have. Deleting a rule is the same as clearing its bit.
 """
-import re
 import sys
 
 PROTOS = ("tcp", "udp", "icmp")
@@ -20,9 +19,13 @@ class Rule:
         self.line, self.chain, self.action, self.target, self.conditions = line, chain, action, target, conditions
 
 
+def is_number(text, most):
+    return text.isascii() and text.isdigit() and len(text) <= len(str(most)) and int(text) <= most
+
+
 def address(text):
     parts = text.split(".")
-    if len(parts) != 4 or not all(re.fullmatch("[0-9]{1,3}", p) and int(p) <= 255 for p in parts):
+    if len(parts) != 4 or not all(is_number(p, 255) for p in parts):
         raise Invalid(f"bad address {text!r}")
     a, b, c, d = map(int, parts)
     return a << 24 | b << 16 | c << 8 | d
@@ -36,19 +39,17 @@ def item(kind, text):
         return PROTOS.index(text), PROTOS.index(text)
     if kind in ("src", "dst"):
         base, slash, length = text.partition("/")
-        if slash and not (re.fullmatch("[0-9]{1,2}", length) and int(length) <= 32):
+        if slash and not is_number(length, 32):
             raise Invalid(f"bad prefix {text!r}")
         low, size = address(base), 1 << 32 - int(length or 32)
         if low % size:
             raise Invalid(f"host bits set in {text!r}")
         return low, low + size - 1
-    match = re.fullmatch("([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
-    if not match:
+    low, dash, high = text.partition("-")
+    high = high if dash else low
+    if not (is_number(low, 65535) and is_number(high, 65535) and int(low) <= int(high)):
         raise Invalid(f"bad port {text!r}")
-    low, high = int(match[1]), int(match[2] or match[1])
-    if not low <= high <= 65535:
-        raise Invalid(f"bad port {text!r}")
-    return low, high
+    return int(low), int(high)
 
 
 def parse_rule(line, chain, words):
@@ -87,7 +88,7 @@ def parse(path):
                     raise Invalid("bad default")
                 default = words[1]
             elif words[0] == "chain":
-                if len(words) != 2 or not re.fullmatch("[A-Za-z0-9_-]+", words[1]) or words[1] in chains:
+                if len(words) != 2 or not words[1].replace("_", "a").replace("-", "a").isalnum() or words[1] in chains:
                     raise Invalid("bad chain")
                 chain = words[1]
                 chains[chain] = []

@@ -27,6 +27,14 @@ def is_rule(line):
     return line.split("#")[0].split()[:1] in (["accept"], ["drop"], ["jump"], ["return"])
 
 
+def setUpModule():
+    if not os.access(PROGRAM, os.X_OK):
+        raise AssertionError(f"no program {PROGRAM}")
+    for name in ("report.txt", "answers.txt"):
+        if read(f"/app/{name}") != hidden(name):
+            raise AssertionError(f"/app/{name} is wrong: the rest is not looked at")
+
+
 class OwnFile(unittest.TestCase):
     maxDiff = None
 
@@ -34,12 +42,6 @@ class OwnFile(unittest.TestCase):
         for path, digest in SHA.items():
             with open(path, "rb") as file:
                 self.assertEqual(hashlib.sha256(file.read()).hexdigest(), digest, path)
-
-    def test_report(self):
-        self.assertEqual(read("/app/report.txt"), hidden("report.txt"))
-
-    def test_answers(self):
-        self.assertEqual(read("/app/answers.txt"), hidden("answers.txt"))
 
     def kept(self):
         """Which rules of the original clean.fw still has, as a bit mask."""
@@ -169,19 +171,19 @@ class Check(Case):
         self.rules("accept proto tcp dport 22 src 10.0.0.0/8", "accept proto tcp dport 80", statuses="needed needed")
 
     def test_small_random_files(self):
-        for seed in range(1000, 1030):
+        for seed in range(1000, 1030, 3):
             with self.subTest(seed=seed):
                 self.check(Maker(seed, seed % 2 == 0).file(3 + seed % 14, seed % 4, 1 + seed % 3))
 
     def test_large_random_files(self):
-        for seed, count, chains, width in ((2001, 60, 5, 2), (2002, 80, 6, 1), (2003, 80, 6, 3), (2004, 80, 4, 8), (2005, 70, 9, 2)):
+        for seed, count, chains, width in ((2002, 80, 6, 1), (2004, 80, 4, 8), (2005, 70, 9, 2)):
             with self.subTest(seed=seed):
                 self.check(Maker(seed, True).file(count, chains, width))
 
 
 class Query(Case):
     def test_random_packets(self):
-        for seed in range(3000, 3010):
+        for seed in range(3000, 3004):
             with self.subTest(seed=seed):
                 maker = Maker(seed, seed % 2 == 0)
                 text = maker.file(25, 4, 3)
@@ -204,40 +206,47 @@ class Query(Case):
 class Errors(Case):
     GOOD = "default drop\nchain INPUT\naccept\nchain A\ndrop\n"
 
-    def refuse(self, text):
+    def refuse(self, *texts):
+        """All are refused, by the one command or by the other."""
         self.put("packets", "tcp 1.1.1.1 2.2.2.2 3 4\n")
-        for arguments in (["check", self.put("rules", text)], ["query", "rules", "packets"]):
-            status, out, err = guard.run([PROGRAM, *arguments], self.dir)
-            self.assertEqual((status, out), (2, b""), (arguments[0], text))
-            self.assertTrue(err.strip(), "no message")
+        calls = [["query", self.put(f"{n}.fw", text), "packets"] if n % 2 else ["check", self.put(f"{n}.fw", text)] for n, text in enumerate(texts)]
+        for (words, *got), text in zip(self.called(calls), texts):
+            self.assertEqual(got, [2, "", True], (words, text))
+
+    def called(self, calls):
+        """(words, status, output, is there a message) of each call, all made from one shell."""
+        lines = [f"{PROGRAM} {' '.join(words)} >{n}.out 2>{n}.err\necho $?\n" for n, words in enumerate(calls)]
+        _, told, _ = guard.run(["/bin/sh", self.put("calls", "".join(lines))], self.dir, timeout=60)
+        statuses = told.split()
+        self.assertEqual(len(statuses), len(calls), "not all calls ended in time")
+        for n, words in enumerate(calls):
+            yield words, int(statuses[n]), read(os.path.join(self.dir, f"{n}.out")), bool(read(os.path.join(self.dir, f"{n}.err")).strip())
 
     def test_the_good_file_is_good(self):
         self.check(self.GOOD)
 
     def test_bad_rules(self):
-        for rule in ("reject", "accept tcp", "accept proto", "accept proto sctp", "accept proto TCP", "accept proto tcp,", "accept proto tcp, udp", "accept proto !", "accept src",
-                     "accept src 10.0.0.1/8", "accept src 10.0.0.0/33", "accept src 10.0.0/8", "accept src 10.0.0.256", "accept src 10.0.0.0/", "accept src host.example",
-                     "accept src 1.1.1.1,,2.2.2.2", "accept src !!1.1.1.1", "accept src 1.1.1.1,!2.2.2.2", "accept dport 65536", "accept dport 9-8", "accept dport 1-", "accept dport -1",
-                     "accept dport http", "accept dport 1-2-3", "accept sport 1 sport 2", "accept src 1.1.1.1 src 1.1.1.1", "jump", "jump B", "drop A", "return A", "accept accept"):
-            self.refuse(self.GOOD + rule + "\n")
+        rules = ("reject", "accept tcp", "accept proto", "accept proto sctp", "accept proto TCP", "accept proto tcp,", "accept proto tcp, udp", "accept proto !", "accept src",
+                 "accept src 10.0.0.1/8", "accept src 10.0.0.0/33", "accept src 10.0.0/8", "accept src 10.0.0.256", "accept src 10.0.0.0/", "accept src host.example",
+                 "accept src 1.1.1.1,,2.2.2.2", "accept src !!1.1.1.1", "accept src 1.1.1.1,!2.2.2.2", "accept dport 65536", "accept dport 9-8", "accept dport 1-", "accept dport -1",
+                 "accept dport http", "accept dport 1-2-3", "accept sport 1 sport 2", "accept src 1.1.1.1 src 1.1.1.1", "jump", "jump B", "drop A", "return A", "accept accept")
+        self.refuse(*(self.GOOD + rule + "\n" for rule in rules))
 
     def test_bad_structure(self):
-        for text in ("", "default drop\n", "chain INPUT\naccept\n", self.GOOD + "default drop\n", self.GOOD + "default accept\n", self.GOOD + "chain A\n", self.GOOD + "chain INPUT\n",
-                     "default drop\naccept\nchain INPUT\n", "default drop\nchain A\naccept\n", "default reject\nchain INPUT\n", "default\nchain INPUT\n", self.GOOD + "chain\n",
-                     self.GOOD + "chain B C\n", self.GOOD + "chain B.C\n", "default drop\nchain input\naccept\n"):
-            self.refuse(text)
+        self.refuse("", "default drop\n", "chain INPUT\naccept\n", self.GOOD + "default drop\n", self.GOOD + "default accept\n", self.GOOD + "chain A\n", self.GOOD + "chain INPUT\n",
+                    "default drop\naccept\nchain INPUT\n", "default drop\nchain A\naccept\n", "default reject\nchain INPUT\n", "default\nchain INPUT\n", self.GOOD + "chain\n",
+                    self.GOOD + "chain B C\n", self.GOOD + "chain B.C\n", "default drop\nchain input\naccept\n")
 
     def test_loops(self):
-        for text in ("jump INPUT\n", "jump A\n", "jump B\nchain B\njump A\n", "chain C\njump D\nchain D\njump C proto tcp dport 5\n", "jump B src 1.1.1.1\nchain B\njump INPUT\n"):
-            start = self.GOOD.replace("accept\n", "accept\njump A\n") if "INPUT" in text else self.GOOD
-            self.refuse(start + text)
+        called = self.GOOD.replace("accept\n", "accept\njump A\n")
+        self.refuse(called + "jump INPUT\n", self.GOOD + "jump A\n", self.GOOD + "jump B\nchain B\njump A\n",
+                    self.GOOD + "chain C\njump D\nchain D\njump C proto tcp dport 5\n", called + "jump B src 1.1.1.1\nchain B\njump INPUT\n")
 
     def test_wrong_command_line_and_missing_files(self):
         self.put("rules", self.GOOD)
-        for arguments in ([], ["check"], ["check", "missing"], ["query", "rules"], ["query", "rules", "missing"], ["query", "missing", "rules"], ["explain", "rules"], ["check", "rules", "rules"]):
-            status, out, err = guard.run([PROGRAM, *arguments], self.dir)
-            self.assertEqual((status, out), (2, b""), arguments)
-            self.assertTrue(err.strip(), "no message")
+        calls = [[], ["check"], ["check", "missing"], ["query", "rules"], ["query", "rules", "missing"], ["query", "missing", "rules"], ["explain", "rules"], ["check", "rules", "rules"]]
+        for words, *got in self.called(calls):
+            self.assertEqual(got, [2, "", True], words)
 
 
 if __name__ == "__main__":

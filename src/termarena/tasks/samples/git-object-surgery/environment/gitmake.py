@@ -18,7 +18,7 @@ def delta(base, target):
         return out + bytes([n])
 
     blocks = {}
-    for i in range(0, len(base) - 15):
+    for i in range(0, len(base) - 15, 16):
         blocks.setdefault(base[i:i + 16], i)
     out, fresh, i = length(len(base)) + length(len(target)), b"", 0
 
@@ -35,10 +35,13 @@ def delta(base, target):
             i += 1
             continue
         size = 16
-        while i + size < len(target) and at + size < len(base) and base[at + size] == target[i + size]:
-            size += 1
-        insert()
+        for step in (4096, 256, 16, 1):
+            while i + size + step <= len(target) and base[at + size:at + size + step] == target[i + size:i + size + step]:
+                size += step
         i += size
+        while fresh and at and base[at - 1] == fresh[-1]:
+            fresh, at, size = fresh[:-1], at - 1, size + 1
+        insert()
         while size:
             part = min(size, 0x10000)
             op, rest = 0x80, b""

@@ -49,6 +49,20 @@ def contents(git_dir):
     return {path: what[2] for path, what in listing(git_dir).items() if what[0] == "file"}
 
 
+def setUpModule():
+    """All tools but Git, in one folder: where a program under test looks for them."""
+    if not os.access(PROGRAM, os.X_OK):
+        raise AssertionError(f"no program {PROGRAM}")
+    tools = tempfile.mkdtemp(dir="/tmp")
+    unittest.addModuleCleanup(shutil.rmtree, tools, ignore_errors=True)
+    os.chmod(tools, 0o755)
+    for folder in ("/usr/bin", "/bin"):
+        for name in os.listdir(folder):
+            if not name.startswith("git") and not os.path.lexists(os.path.join(tools, name)):
+                os.symlink(os.path.join(folder, name), os.path.join(tools, name))
+    guard.ENV["PATH"] = tools
+
+
 class Project(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -79,13 +93,6 @@ class Case(unittest.TestCase):
 
     def setUp(self):
         self.dir = guard.folder(self)
-        tools = os.path.join(self.dir, ".tools")
-        os.mkdir(tools)
-        for folder in ("/usr/bin", "/bin"):
-            for name in os.listdir(folder):
-                if not name.startswith("git") and not os.path.lexists(os.path.join(tools, name)):
-                    os.symlink(os.path.join(folder, name), os.path.join(tools, name))
-        guard.ENV["PATH"] = tools
         self.git = os.path.join(self.dir, "some repo", ".git")
 
     def repository(self, head="refs/heads/main"):

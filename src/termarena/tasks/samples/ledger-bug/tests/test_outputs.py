@@ -1,7 +1,12 @@
 import hashlib
 import json
 import os
+import select
+import shutil
+import signal
+import subprocess
 import sys
+import tempfile
 import textwrap
 import unittest
 
@@ -32,21 +37,77 @@ def two(journal, when, cents=100, account="assets:bank", other="income", **more)
 """
 
 
+# Each piece of code runs in a process of its own, which has the package imported already.
+SERVER = PRELUDE + """
+import os, signal, traceback
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        names = dict(globals())
+        try:
+            exec(json.loads(line), names)
+            told = {"result": names["result"]}
+        except Exception:
+            told = {"error": traceback.format_exc()[-800:]}
+        print(json.dumps(told), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print("end", flush=True)
+"""
+
+
+def example():
+    """What the example prints, and what it should."""
+    with open(os.path.join(guard.HERE, "february.txt")) as file:
+        want = file.read()
+    status, out, err = guard.run([sys.executable, "-B", "/app/examples/run.py"], "/")
+    return (status, out.decode(errors="replace")), (0, want), err.decode(errors="replace")[-800:]
+
+
+def setUpModule():
+    """Where the example fails, all has failed."""
+    global SERVING
+    got, want, err = example()
+    if got != want:
+        raise AssertionError(f"the example ends with {got[0]} and prints:\n{got[1][-1500:]}{err}")
+    folder = guard.give(tempfile.mkdtemp(dir="/tmp"))
+    unittest.addModuleCleanup(shutil.rmtree, folder, ignore_errors=True)
+    SERVING = subprocess.Popen([sys.executable, "-I", "-B", "-c", SERVER], cwd=folder, env=guard.ENV, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, **guard.WHO)
+    unittest.addModuleCleanup(stop_serving)
+
+
+def stop_serving():
+    try:
+        os.killpg(SERVING.pid, signal.SIGKILL)
+    except OSError:
+        pass
+    SERVING.communicate()
+
+
 class Case(unittest.TestCase):
     maxDiff = None
 
     def run_code(self, code):
-        """The value that code leaves in `result`, by way of JSON. The package runs in a process of its own."""
-        script = PRELUDE + textwrap.dedent(code) + "\nprint(json.dumps(result))\n"
-        status, out, err = guard.run([sys.executable, "-I", "-B", "-c", script], guard.folder(self))
-        self.assertEqual(status, 0, err.decode(errors="replace")[-800:])
-        return json.loads(out)
+        """The value that code leaves in `result`, by way of JSON."""
+        SERVING.stdin.write(json.dumps(textwrap.dedent(code)).encode() + b"\n")
+        SERVING.stdin.flush()
+        said = b""
+        while not said.endswith(b"end\n"):
+            self.assertTrue(select.select([SERVING.stdout], [], [], 20)[0], "no answer")
+            more = os.read(SERVING.stdout.fileno(), 65536)
+            self.assertTrue(more, "the package cannot be imported, or ends the process that uses it")
+            said += more
+        told = json.loads(said[:-4] or b'{"error": "the process ended"}')
+        self.assertIn("result", told, told.get("error"))
+        return told["result"]
 
     def check(self, code, want):
         self.assertEqual(self.run_code(code), want)
 
 
-class Example(Case):
+class Example(unittest.TestCase):
     def test_given_files_are_unchanged(self):
         for path, digest in SHA.items():
             with open(path, "rb") as file:
@@ -56,17 +117,11 @@ class Example(Case):
         for name in ("__init__", "money", "journal", "importer", "reports"):
             self.assertTrue(os.path.isfile(f"/app/ledger/{name}.py"), name)
 
-    def test_example_prints_what_it_should(self):
-        with open(os.path.join(guard.HERE, "february.txt")) as file:
-            want = file.read()
-        status, out, err = guard.run([sys.executable, "-B", "/app/examples/run.py"], guard.folder(self))
-        self.assertEqual((status, out.decode()), (0, want), err.decode(errors="replace")[-800:])
-
 
 class Money(Case):
     def test_every_cent_is_parsed(self):
         self.check("""
-            wrong = [c for c in range(0, 30000) if parse_amount(f"{c // 100}.{c % 100:02}") != c or parse_amount(f"-{c // 100}.{c % 100:02}") != -c]
+            wrong = [c for c in range(0, 12000) if parse_amount(f"{c // 100}.{c % 100:02}") != c or parse_amount(f"-{c // 100}.{c % 100:02}") != -c]
             result = wrong[:5]
         """, [])
 

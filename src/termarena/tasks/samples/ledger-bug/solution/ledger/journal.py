@@ -33,7 +33,7 @@ class Journal:
         if isinstance(when, str):
             if not WHEN.fullmatch(when):
                 raise ValueError(f"not a date or time: {when!r}")
-            if len(when) == 10:
+            if "T" not in when:
                 return datetime.date.fromisoformat(when)
             when = datetime.datetime.fromisoformat(when.replace("Z", "+00:00"))
         if isinstance(when, datetime.datetime):

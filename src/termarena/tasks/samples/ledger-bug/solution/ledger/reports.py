@@ -1,4 +1,5 @@
 """Reports over a journal."""
+import calendar
 import datetime
 
 from .journal import within
@@ -7,7 +8,7 @@ from .money import format_amount
 
 def month_report(journal, account, month):
     first = datetime.date.fromisoformat(month + "-01")
-    last = (first + datetime.timedelta(days=31)).replace(day=1) - datetime.timedelta(days=1)
+    last = first.replace(day=calendar.monthrange(first.year, first.month)[1])
     debits = credits = 0
     entries = journal.entries(first, last, account)
     for entry in entries:
