@@ -75,7 +75,9 @@ async def prove_discriminating(
     """Try mutants of the solution: at most so many, beyond the first few for so long. `passed` are tries of it."""
     dated = dated_in([one.state for one in passed])
     noise, solved = noise - dated, _undated(passed[0], dated)
-    stand.knows_solved(solved.state, noise=noise, dated=dated)
+    if not solved.processes_left:
+        # Else its files alone are no solution: a server that was never started has them too.
+        stand.knows_solved(solved.state, noise=noise, dated=dated)
     patience = None if stand.task.steps else patience_for(passed)
     every = await asyncio.to_thread(lambda: list(_acts(stand.task, solved, noise, patience)))
     chosen = in_turns(every)[:most]
