@@ -321,13 +321,13 @@ class Months(Case):
     def test_report_of_one_month(self):
         self.check("""
             j = Journal()
-            for when, cents in (("2024-03-31", 1000), ("2024-04-01", 20), ("2024-04-30", -3), ("2024-05-01", 70000)):
+            for when, cents in (("2024-03-31", 1000), ("2024-04-01", 20), ("2024-04-02", 1), ("2024-04-30", -3), ("2024-05-01", 70000)):
                 two(j, when, cents)
             j.add("2024-04-15", "inside", [("assets:bank", -500), ("assets:cash", 500)])
             r, s = month_report(j, "assets", "2024-04"), month_report(j, "assets:bank", "2024-04")
             result = [[r[k] for k in ("opening", "debits", "credits", "closing", "entries")], [s[k] for k in ("opening", "debits", "credits", "closing", "entries")], render(s)]
-        """, [[1000, 520, -503, 1017, 3], [1000, 20, -503, 517, 3],
-              "assets:bank 2024-04 (3 entries)\n  opening             10.00\n  debits               0.20\n  credits             -5.03\n  closing              5.17\n"])
+        """, [[1000, 521, -503, 1018, 4], [1000, 21, -503, 518, 4],
+              "assets:bank 2024-04 (4 entries)\n  opening             10.00\n  debits               0.21\n  credits             -5.03\n  closing              5.18\n"])
 
     def test_report_after_a_late_change(self):
         self.check("""
