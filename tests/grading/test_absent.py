@@ -19,7 +19,7 @@ MISSING = next(name for name in ("nose2", "bats", "nox", "tox") if shutil.which(
 # As `harbor task init` writes it, for a machine that reaches nobody.
 STOCK = f"""\
 #!/bin/bash
-curl -LsSf http://127.0.0.1:9/install.sh | sh
+curl -LsSf https://install.example.com/install.sh | sh
 [ -f $HOME/.local/bin/env ] && source $HOME/.local/bin/env
 {MISSING} --with pytest-json-ctrf==0.3.5 pytest --ctrf /logs/verifier/ctrf.json /tests/test_outputs.py -rA
 if [ $? -eq 0 ]; then
@@ -56,14 +56,15 @@ async def test_a_runner_that_the_agent_is_to_bring_is_its_own_affair(bench: Benc
     ("script", "runners"),
     [
         ("uvx -p 3.13 --with pytest pytest /tests", ("uvx",)),
-        ("cd /tests && pytest -rA || true", ("pytest",)),
+        ("pip install pytest\ncd /tests && pytest -rA || true", ("pytest",)),
+        ("cd /tests && pytest -rA || true", ()),
         ("if ! X=1 uv run pytest; then uvx y; fi", ("uv", "uvx")),
-        ("# pytest\necho pytest; grep pytest-x /app/log; cat <<E\npytest\nE", ()),
+        ("pip install x\n# pytest\necho pytest; grep pytest-x /app/log; cat <<E\npytest\nE", ()),
         ("apt-get install -y pytest; echo uvx", ()),
-        ("source .venv/bin/activate\npytest", ()),
-        ("export PATH=/opt/x:$PATH\npytest", ()),
-        ("pytest || python3 -m pytest", ()),
-        ("/opt/venv/bin/pytest; pytest-3 x; pytest.sh", ()),
+        ("pip install pytest\nsource .venv/bin/activate\npytest", ()),
+        ("pip install pytest\nexport PATH=/opt/x:$PATH\npytest", ()),
+        ("pip install pytest\npytest || python3 -m pytest", ()),
+        ("pip install pytest\n/opt/venv/bin/pytest; pytest-3 x; pytest.sh", ()),
     ],
 )
 def test_runners_are_what_commands_begin_with(

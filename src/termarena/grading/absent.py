@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from termarena.grading.suites import TEXT_BYTES
-from termarena.tasks.lint.shell import statements
+from termarena.tasks.lint.shell import downloads, statements
 
 if TYPE_CHECKING:
     from termarena.grading.job import GradingJob
@@ -35,15 +35,15 @@ NONE_IS: Final = 9
 
 
 def runners_of(job: GradingJob) -> tuple[str, ...]:
-    """The programs by which a script runs its tests; none where that is not plain, or the instruction speaks of one,
-    which is then for the agent to bring."""
+    """The programs by which a script that fetches something runs its tests; none where it is not plain that it is to
+    bring them: nothing is fetched, or the instruction speaks of one."""
     script = job.files.get(job.entry or "")
     if script is None or script.kind != "file":
         return ()
-    lines = [one.text for one in statements(script.read(TEXT_BYTES).decode("utf-8", "replace"))]
-    if any(_ELSEWHERE.search(line) for line in lines):
+    lines = statements(script.read(TEXT_BYTES).decode("utf-8", "replace"))
+    if not downloads(lines) or any(_ELSEWHERE.search(line.text) for line in lines):
         return ()
-    found = tuple(dict.fromkeys(one["program"] for line in lines for one in _RUNNER.finditer(line)))
+    found = tuple(dict.fromkeys(one["program"] for line in lines for one in _RUNNER.finditer(line.text)))
     told = " ".join((job.task.instruction, *(step.instruction for step in job.task.steps)))
     return () if any(re.search(rf"\b{re.escape(name)}\b", told) for name in found) else found
 
