@@ -71,6 +71,13 @@ def test_the_reference_solves_and_nothing_does_not(tasks: Path, env: dict[str, s
     folder = RunFolder(tmp_path / "runs" / "first")
     for path in (folder.config_lock, folder.journal, folder.report, folder.report_text):
         assert path.is_file()
+    _, did, *calls, tests = termarena("runs", "logs", "first", "one", env=env, cwd=tmp_path).stdout.splitlines()
+    assert (did, tests) == ("== what the agent did (3 calls)", "== the tests wrote nothing")
+    assert [call.rpartition("  ")[0] for call in calls] == [
+        "put_tree  /solution",
+        "exec  /solution/solve.sh",
+        "clean up  /solution",
+    ]
     report = run_json("run", "--path", str(tasks), "--agent", "nop", env=env, cwd=tmp_path)
     assert (report["accuracy"], report["solved"], report["unsolved"]) == (0.0, 0, 2)
     assert Path(report["folder"]).name.endswith("-nop")

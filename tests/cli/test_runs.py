@@ -163,10 +163,13 @@ def test_the_log_of_a_trial_is_what_it_left_to_read(termarena: Callable[..., Don
     attempt = project / "runs" / "2026-01-01-fake" / "trials" / "task-000" / "attempt-1"
     (attempt / "test_output.txt").write_text("\x1b[31mFAILED\x1b[0m test_one \x07\n" + "x" * 300_000 + "\nthe end\n")
     call = {"name": "exec", "arguments": {"argv": ["ls", "-l"]}, "exit_status": 2, "duration_s": 0.5}
-    (attempt / "tool_calls.json").write_text(json.dumps({"calls": [call]}))
+    script = "cd /app\n\n\tmake \x1b]2;title\x07\n" + "".join(f"echo {number}\n" for number in range(20))
+    longer = {"name": "exec", "arguments": {"script": script}, "exit_status": 0, "duration_s": 0.5}
+    (attempt / "tool_calls.json").write_text(json.dumps({"calls": [call, longer]}))
     done = termarena("runs", "logs", "2026-01-01", "task-000")
     assert done.status == 0, done.err
-    assert "exec  ls -l  (status 2, 0.5 s)" in done.out
+    assert "exec  ls -l  (status 2, 0.5 s)\nexec  cd /app  (status 0, 0.5 s)\n        make \\x1b]2;" in done.out
+    assert "    echo 10\n    … 9 more lines\n==" in done.out
     assert "bytes before this: see" in done.out
     assert "the end" in done.out
     assert "\x1b" not in done.out

@@ -146,6 +146,42 @@ def test_only_tests_that_look_into_the_working_folder_take_a_module_from_there(
     assert _found(bench, _change("/app/lib/unittest.py", "added"), test=test) == {}
 
 
+@pytest.mark.parametrize(
+    "name", ["difflib.py", "json/__init__.py", "queue.cpython-311-x86_64-linux-gnu.so", "packaging.pyc"]
+)
+def test_a_module_before_one_that_runs_the_tests_is_told_and_left_to_be_tried(bench: Bench, name: str) -> None:
+    told = {"python-module-shadowed": "warning"}
+    assert _found(bench, _change(f"/app/{name}", "added")) == told
+    assert _found(bench, _change(f"/srv/{name}", "added")) == {}
+    assert _found(bench, _change(f"/srv/{name}", "added"), test=PYTEST_TEST.replace("\n", "\ncd '/srv'\n", 1)) == told
+    searched = "#!/bin/sh\nPYTHONPATH=/opt:/srv/ pytest /tests\n"
+    assert _found(bench, _change(f"/srv/{name}", "added"), test=searched) == told
+    assert _found(bench, _change(f"/app/{name}", "added"), test=searched) == {}
+    inserted = "import sys\nsys.path.insert(0, '/srv')\n"
+    assert (
+        _found(bench, _change(f"/srv/{name}", "added"), test=searched[:10] + "pytest\n", tests__a_py=inserted) == told
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _change("/app/difflib.py"),
+        _change("/app/json/__main__.py", "added"),
+        _change("/app/json", "added", "folder"),
+        _change("/app/lib/difflib.py", "added"),
+        _change("/app/answers.py", "added"),
+        _change("/app/calendar.py", "added"),
+        _change("/app/queue/__init__.py", "added"),
+    ],
+    ids=lambda change: change.path,
+)
+def test_what_is_no_module_before_another_or_was_asked_for_is_not_told(bench: Bench, change: Change) -> None:
+    asked = "Write calendar.py, and a package `queue` beside it.\n"
+    assert _found(bench, change, instruction_md=asked) == {}
+    assert _found(bench, _change("/app/json.py", "added"), instruction_md="Print `json`.\n") != {}
+
+
 @pytest.mark.parametrize("row", ["-a ", "- ", "-a' ", "-m\n"])
 def test_a_long_row_of_flags_is_looked_at_once(bench: Bench, row: str) -> None:
     began_s = time.process_time()

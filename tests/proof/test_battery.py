@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import signal
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -135,6 +139,44 @@ async def test_a_ledger_that_was_cut_off_is_gone_on_with(prover: Prover) -> None
     again = await prover.prove(task, mutants=3)
     assert again.trials_run == whole.trials - 3
     assert (await prover.prove(task, mutants=3)).trials_run == 0
+
+
+KILLED_AT_ITS_FOURTH_TRIAL = """\
+import asyncio, os, signal, sys
+from pathlib import Path
+
+from termarena.proof.battery import BatteryOptions
+from termarena.proof.proving import ProveOptions, prove
+from termarena.tasks import load_task
+
+tried = []
+
+
+def die(task, evidence):
+    tried.append(evidence)
+    if len(tried) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+battery = BatteryOptions(attempts=2, mutants=3, exploits=())
+options = ProveOptions(home=Path(sys.argv[1]), driver="namespace", battery=battery, on_trial=die)
+asyncio.run(prove([load_task(Path(sys.argv[2]))], options, on_proof=print))
+"""
+
+
+async def test_a_battery_whose_process_was_killed_goes_on_and_tries_only_what_is_missing(prover: Prover) -> None:
+    prover.options = replace(prover.options, is_cached=True)
+    task = prover.task(name="killed")
+    words = [sys.executable, "-c", KILLED_AT_ITS_FOURTH_TRIAL, str(prover.options.home), str(prover.folder / "killed")]
+    killed = await asyncio.create_subprocess_exec(*words)
+    assert await killed.wait() == -signal.SIGKILL
+    ledger = next((prover.options.home / "proofs").glob("killed-*.jsonl"))
+    known = [json.loads(line) for line in ledger.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    assert len(known) >= 4
+    proof = await prover.prove(task, mutants=3)
+    assert proof.trials_run == proof.trials - len(known) > 0
+    assert {one["key"] for one in known} <= {one.key for one in proof.evidence}
+    assert (proof.letter, proof.faults) == ("A", ())
 
 
 async def test_a_task_without_a_solution_is_told(prover: Prover) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from sandbox.fetches.internet import serving
 from support.tasks import Made
-from termarena.core.errors import UsageError
+from termarena.cli.prove import _print_radar
+from termarena.core.errors import SandboxStartError, UsageError
+from termarena.grading import Grader
 from termarena.proof.card import card_of
 from termarena.proof.discriminating import Discriminating
 from termarena.proof.evidence import Evidence, Graded
@@ -23,6 +25,7 @@ from termarena.proof.report import Proof, write_proof
 from termarena.proof.solvable import Solvable, wilson
 from termarena.proof.stand import Stand
 from termarena.proof.summary import summary_card, summary_of
+from termarena.sandbox.staging import Stage
 from termarena.tasks import load_task
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from proof.conftest import Prover
     from termarena.proof.stand import Act
+    from termarena.sandbox.staging import StartState
 
 BARE = Proof(
     task_id="a<b",
@@ -192,6 +196,26 @@ async def test_the_radar_names_the_fetch_that_drifted(
     assert (seen.status, seen.paths) == ("rotted", ("/app/one.txt",))
     (drifted,) = seen.answers
     assert drifted.startswith(f"GET http://{internet.http}/one: 200 sha256:")
+
+
+@pytest.mark.needs("user-namespaces")
+async def test_a_solution_that_could_not_be_tried_has_not_rotted(
+    prover: Prover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proof = await prover.prove(prover.task(), attempts=1, mutants=0)
+
+    async def broken(*_: object, **__: object) -> StartState:
+        raise SandboxStartError("no sandbox today")
+
+    with monkeypatch.context() as machine:
+        machine.setattr(Stage, "prepare", broken)
+        seen = await _look(prover)
+        assert (seen.status, seen.passes, seen.proven_at) == ("untried", False, proof.made_at)
+        assert "no sandbox today" in seen.message
+        assert _print_radar([seen], json=False) == 1
+        monkeypatch.setattr(Grader, "_grade", broken)
+    seen = await _look(prover)
+    assert (seen.status, "no sandbox today" in seen.message) == ("untried", True)
 
 
 @pytest.mark.needs("user-namespaces")

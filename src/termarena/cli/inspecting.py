@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from termarena.agents.scripts import CLEAN_UP
 from termarena.cli.output import on_one_line
 from termarena.reports.telling import count, duration
 
@@ -24,6 +25,8 @@ _LABEL_WIDTH: Final = 14
 MOST_BYTES: Final = 256 << 10
 """So much of the end of a text is shown; the file has all that was kept."""
 LONGEST_CALL: Final = 200
+MOST_LINES: Final = 12
+"""Of a script that an agent ran; `tool_calls.json` has more of it, the trajectory all that was kept."""
 # Colours, titles and the like, which are no words; every other control character is spelled out where it is printed.
 _STYLING: Final = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[]P^_X][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]|\r")
 
@@ -93,7 +96,7 @@ def trial_log_text(log: Mapping[str, Any]) -> str:
     parts = [f"== {log['folder']}"]
     calls = log["tool_calls"] or []
     if calls:
-        parts += [f"== what the agent did ({count(len(calls), 'call')})", *map(_call_line, calls)]
+        parts += [f"== what the agent did ({count(len(calls), 'call')})", *map(_call_text, calls)]
     for title, detail in (("the agent's error", log["agent_error"]), ("the fault", log["fault_detail"])):
         if detail:
             lines = [f"{detail['kind']}: {detail['message']}", detail.get("log_tail", ""), detail.get("traceback", "")]
@@ -103,12 +106,31 @@ def trial_log_text(log: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _call_line(call: Mapping[str, Any]) -> str:
-    given = " ".join(" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in _values(call))
+def _call_text(call: Mapping[str, Any]) -> str:
+    """A call on one line; a script of several below it, as it was written."""
     ends = [f"status {call['exit_status']}" if call.get("exit_status") is not None else ""]
     ends += ["timed out" if call.get("timed_out") else "", call.get("error") or "", duration(call.get("duration_s"))]
-    shown = given if len(given) <= LONGEST_CALL else f"{given[:LONGEST_CALL]}…"
-    return on_one_line(f"{call.get('name', '')}  {shown}  ({', '.join(end for end in ends if end)})")
+    ended = f"({', '.join(end for end in ends if end)})"
+    if (folder := _cleaned_up(call)) is not None:
+        return on_one_line(f"clean up  {folder}  {ended}")
+    words = [" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in _values(call)]
+    lines = [line.expandtabs(4) for line in " ".join(words).split("\n") if line.strip()]
+    first, rest = (lines[0], lines[1:]) if lines else ("", [])
+    more = [f"… {count(len(rest) - MOST_LINES, 'more line')}"] if len(rest) > MOST_LINES else []
+    below = [f"    {_cut(line)}" for line in (*rest[:MOST_LINES], *more)]
+    return "\n".join(on_one_line(line) for line in (f"{call.get('name', '')}  {_cut(first)}  {ended}", *below))
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_CALL else f"{line[:LONGEST_CALL]}…"
+
+
+def _cleaned_up(call: Mapping[str, Any]) -> str | None:
+    """The folder that this call removes, where it is the harness's own after a script from the host."""
+    arguments = call.get("arguments")
+    words, env = (arguments.get("argv"), arguments.get("env")) if isinstance(arguments, dict) else (None, None)
+    is_ours = isinstance(words, list) and words[-1:] == [CLEAN_UP]
+    return str(env.get("FOLDER")) if is_ours and isinstance(env, dict) else None
 
 
 def _values(call: Mapping[str, Any]) -> Sequence[object]:

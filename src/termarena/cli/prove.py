@@ -191,16 +191,19 @@ def _print_radar(seen: list[Sighting | Proven], *, json: bool) -> int:
         rows: list[tuple[str, str, str]] = [(one.task_id, one.status, _reasons(one)) for one in sightings]
         rows += [(one.task.id, "-", f"not tried: {one.error}") for one in failed]
         print_table(["task", "status", "why"], rows)
-    return 1 if failed or any(one.status == "rotted" for one in sightings) else 0
+    return 1 if failed or any(one.status in ("rotted", "untried") for one in sightings) else 0
 
 
 def _reasons(sighting: Sighting) -> str:
     if sighting.status == "unproven":
         return "there is no proof to compare with: run it without --radar first"
+    if sighting.status == "untried":
+        return f"could not be tried: {sighting.message}"
     parts = [
         ("files", sighting.paths),
         ("tests", sighting.tests),
         ("answered differently", sighting.answers),
         ("fetches", sighting.fetches),
     ]
-    return "; ".join(f"{name}: {', '.join(found)}" for name, found in parts if found)
+    told = "; ".join(f"{name}: {', '.join(found)}" for name, found in parts if found)
+    return told if told or sighting.passes else sighting.message

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken, SandboxError, TaskError
+from termarena.grading.absent import absent_runners
 from termarena.grading.company import altered_tests, held, takers_of_a_decoy
 from termarena.grading.contract import GradingFault, IntegrityFinding, TestResult, Verdict
 from termarena.grading.faults import NoVerdict
@@ -125,6 +126,16 @@ class Grader:
             if is_live and not job.is_last:
                 await _clear(room, found, for_good=True)
             _judge(job, found, run, logs / "verifier")
+        if found.rewards and not found.tests and not any(found.rewards.values()) and not run.timed_out:
+            await _check_runner(box, job, found)
+
+
+async def _check_runner(box: Sandbox, job: GradingJob, found: _Found) -> None:
+    """Raises `NoVerdict` where tests that told of no single test and gave nothing had nothing to be run by."""
+    absent = await absent_runners(box, job)
+    if absent:
+        found.rewards = {}
+        raise NoVerdict("cannot_run", f"the tests are run by {' and '.join(absent)}, and none of these is there")
 
 
 async def _clear(room: Room, found: _Found, *, for_good: bool = False) -> tuple[IntegrityFinding, ...]:

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.grading.contract import GradingFault, IntegrityFinding, Verdict
 from termarena.grading.evidence import gather
 from termarena.grading.packages import has_packages
-from termarena.grading.parsers import PARSERS
 from termarena.grading.rules import RULES, Evidence, Scene, check, is_watched
+from termarena.grading.rules.python import stands_before_a_module
 from termarena.grading.rules.rule import SYSTEM_PATH, canonical
-from termarena.grading.rules.tools import OURS
+from termarena.grading.suites import HERE, entered_folders, modules_run, named_paths, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    from termarena.sandbox.contract import FileChanges, Sandbox
-    from termarena.tasks.files import FileTree
-    from termarena.tasks.model import Task, Tests
+    from termarena.sandbox.contract import Change, FileChanges, Sandbox
+    from termarena.tasks.model import Task
 
-__all__ = ["RULES", "Evidence", "apply", "blamed", "examine", "gather", "inspect"]
+__all__ = ["RULES", "Evidence", "apply", "blamed", "examine", "gather", "inspect", "shadowing"]
 
 MOST_PER_RULE: Final = 25
-TEXT_BYTES: Final = 1 << 18
-MOST_TEXTS: Final = 200
 BREAKING: Final = frozenset(
     {"tool-replaced", "tool-shadowed", "tool-removed", "system-library-changed", "python-library-changed"}
     | {"python-startup", "test-framework-changed", "loader-preload", "python-path-file"}
 )
 """Rules whose critical findings explain that tests could not run."""
 _ORDER: Final = {"critical": 0, "warning": 1, "info": 2}
-_WORD: Final = re.compile(r"[\w.+\-\[]+")
-# `-m NAME` or `-mNAME` with the flags before it, as a shell or as a list of words has them; few, because each of a long
-# row of flags could begin one.
-_RUN_BY_NAME: Final = re.compile(
-    r"(?<![\w.-])(?P<flags>(-[A-Za-z]+[\s\"',]{1,8}){0,8})-(?P<last>[A-Za-z]{0,8}?)m[\s\"',]{0,8}(?P<module>[A-Za-z_]\w*)"
-)
-_KEPT_OFF: Final = frozenset("IP")
-"""Flags with which Python does not look into the folder that it is started in."""
 
 
 async def examine(box: Sandbox, changes: FileChanges, task: Task) -> tuple[IntegrityFinding, ...]:
@@ -64,20 +52,41 @@ def inspect(
     image may say instead of the task. What `task.integrity_allow` names becomes
     an `info`.
     """
+    scene = _scene(changes, task, evidence, path=path, workdir=workdir)
+    found = sorted((_allowed(one, task) for one in check(scene)), key=lambda one: (_ORDER[one.severity], one.path))
+    return tuple(_not_too_many(found))
+
+
+def shadowing(changes: FileChanges, task: Task, *, workdir: str | None = None) -> tuple[Change, ...]:
+    """The agent's new modules that may stand before others which run the tests: every file of which `inspect` has
+    `python-module-shadowed` to tell, but for those that the task allows."""
+    scene = _scene(changes, task, None, path=None, workdir=workdir)
+    return tuple(
+        change
+        for change in scene.changes
+        if stands_before_a_module(scene, change) and not _is_allowed(change.path, task)
+    )
+
+
+def _scene(
+    changes: FileChanges, task: Task, evidence: Evidence | None, *, path: str | None, workdir: str | None
+) -> Scene:
     words = (path or task.environment.env.get("PATH") or SYSTEM_PATH).split(":")
     folders = tuple(dict.fromkeys(word.rstrip("/") for word in words if word.startswith("/") and word.strip("/")))
-    scene = Scene(
+    start = (workdir or task.environment.workdir or "").rstrip("/")
+    started_in, searched = {start, *entered_folders(task)}, named_paths(task)
+    return Scene(
         changes=tuple(change for change in changes.changes if is_watched(change, folders)),
         task=task,
         evidence=evidence or Evidence(has_opaque_packages=has_packages(changes)),
-        words=_words(task),
-        modules=_modules(task),
+        words=words_of(task),
+        modules=modules_run(task),
         folders=tuple(dict.fromkeys(canonical(folder) for folder in folders)),
         by_path={canonical(change.path): change for change in changes.changes},
-        workdir=(workdir or task.environment.workdir or "").rstrip("/"),
+        workdir=start,
+        started_in=frozenset(map(canonical, started_in)),
+        searched=frozenset(map(canonical, (searched - {HERE}) | (started_in if HERE in searched else set()))),
     )
-    found = sorted((_allowed(one, task) for one in check(scene)), key=lambda one: (_ORDER[one.severity], one.path))
-    return tuple(_not_too_many(found))
 
 
 def apply(
@@ -104,9 +113,13 @@ def blamed(fault: GradingFault, findings: Iterable[IntegrityFinding]) -> Grading
 
 
 def _allowed(finding: IntegrityFinding, task: Task) -> IntegrityFinding:
-    if finding.severity == "info" or not any(fnmatch.fnmatchcase(finding.path, one) for one in task.integrity_allow):
+    if finding.severity == "info" or not _is_allowed(finding.path, task):
         return finding
     return finding.model_copy(update={"severity": "info", "message": f"{finding.message} (the task allows it)"})
+
+
+def _is_allowed(path: str, task: Task) -> bool:
+    return any(fnmatch.fnmatchcase(path, one) for one in task.integrity_allow)
 
 
 def _not_too_many(findings: Iterable[IntegrityFinding]) -> Iterable[IntegrityFinding]:
@@ -115,30 +128,3 @@ def _not_too_many(findings: Iterable[IntegrityFinding]) -> Iterable[IntegrityFin
         seen[finding.rule] += 1
         if seen[finding.rule] <= MOST_PER_RULE:
             yield finding
-
-
-def _suites(task: Task) -> tuple[Tests, ...]:
-    return tuple(tests for tests in (task.tests, *(step.tests for step in task.steps)) if tests is not None)
-
-
-def _words(task: Task) -> frozenset[str]:
-    """Every word in the tests' files, and what laying and starting them takes."""
-    words = set(OURS)
-    for tests in _suites(task):
-        words.update(word for text in _texts(tests.files) for word in _WORD.findall(text))
-        words |= {"bash"} if tests.verdict in PARSERS else set()
-        words |= {"python3"} if any(file.path.endswith(".py") for file in tests.files.files[:MOST_TEXTS]) else set()
-    return frozenset(words)
-
-
-def _modules(task: Task) -> frozenset[str]:
-    """What Python runs by name, not kept off the folder that it is started in."""
-    found = [one for tests in _suites(task) for text in _texts(tests.files) for one in _RUN_BY_NAME.finditer(text)]
-    return frozenset(one["module"] for one in found if _KEPT_OFF.isdisjoint(one["flags"] + one["last"]))
-
-
-def _texts(files: FileTree) -> Iterator[str]:
-    for file in files.files[:MOST_TEXTS]:
-        content = file.read(TEXT_BYTES) if file.kind == "file" else b""
-        if b"\0" not in content:
-            yield content.decode("utf-8", "replace")

@@ -90,9 +90,14 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
         answer = "yes, if they install nothing" if changed is None else f"no: the solution changes {changed}"
         yield "Could its tests run on the system of the start?", answer
     if (leaks := proof.leaks) is not None:
-        found = f"{len(leaks.leaks)} things" if leaks.leaks else "nothing"
+        things = "1 thing" if len(leaks.leaks) == 1 else f"{len(leaks.leaks)} things"
+        found = things if leaks.leaks else "nothing"
         below = f" and {leaks.layers} layers of its image" if leaks.layers else ""
-        yield "Can the agent find what it must not?", f"{found}, in {leaks.files} files of the start state{below}"
+        unread = "; not all of the image could be looked through" if leaks.unread else ""
+        yield (
+            "Can the agent find what it must not?",
+            f"{found}, in {leaks.files} files of the start state{below}{unread}",
+        )
     if (cost := proof.cost) is not None:
         yield "What does it take?", ", ".join(_needs(cost))
         if cost.slowed_down is not None:
@@ -139,6 +144,8 @@ def _behind(proof: Proof) -> Iterator[tuple[str, Sequence[str]]]:
     if proof.hackable is not None:
         fooling = [one.name for one in proof.hackable.exploits if one.live_raw or one.sealed_raw]
         yield "Exploits that fool the tests where nobody looks at what was changed", fooling
+    if proof.leaks is not None:
+        yield "Not looked through", proof.leaks.unread
 
 
 def survivors_of(proof: Proof) -> tuple[Survivor, ...]:

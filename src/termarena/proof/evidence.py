@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from termarena.grading.contract import GradedIn, TestState
 from termarena.proof.conditions import PLACE
-from termarena.runs.outcome import Outcome
+from termarena.runs.outcome import Fault, Outcome
 
 if TYPE_CHECKING:
     from termarena.sandbox import Change, FileChanges
@@ -62,6 +62,8 @@ class Evidence(Frozen):
     """A digest of what was done, how, and to which task: equal for a trial that need not be run again."""
     condition: str = "plain"
     outcome: Outcome
+    fault: Fault | None = None
+    """Whose it is that there is no outcome: `infra` is ours, and says nothing of the task."""
     gradings: tuple[Graded, ...] = ()
     """The one that counts first."""
     tests: Mapping[str, TestState] = Field(default_factory=dict)

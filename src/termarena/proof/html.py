@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -16,14 +17,28 @@ if TYPE_CHECKING:
 
 __all__ = ["card_page", "summary_page"]
 
-_STYLE: Final = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
-    "color:#1c2430;background:#fff}"
-    "table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #d5dae1;padding:.4rem .6rem;"
-    "text-align:left;vertical-align:top}.letter{font-size:2rem;font-weight:700}.bar{background:#3b6ea8;height:.8rem;display:inline-block}"
-    "small{color:#5a6676}@media(prefers-color-scheme:dark){body{color:#e4e8ee;background:#151a21}td,th{border-color:#36404d}"
-    "small{color:#9aa7b8}}"
-)
+_STYLE: Final = """
+:root{color-scheme:light dark;--text:#1c2430;--soft:#5a6676;--page:#fff;--line:#d5dae1;--bar:#3b6ea8}
+@media(prefers-color-scheme:dark){:root{--text:#e4e8ee;--soft:#9aa7b8;--page:#151a21;--line:#36404d;--bar:#6d9fd6}}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:var(--text);
+background:var(--page);overflow-wrap:anywhere}
+h1{display:flex;gap:.8rem;align-items:center;justify-content:space-between;line-height:1.2;
+font-size:clamp(1.3rem,5vw,2rem)}
+h2{font-size:1.15rem;margin:1.8rem 0 .4rem}
+p.made,small{color:var(--soft)}
+.letter{flex:none;min-width:1.6em;text-align:center;border-radius:.3rem;color:#fff;background:#5a6676;padding:.1em .2em}
+.A{background:#23763d}.B{background:#4c6b10}.C{background:#8a5a00}.D{background:#a8470b}.F{background:#b3261e}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;width:100%}
+td,th{border-bottom:1px solid var(--line);padding:.4rem .6rem;text-align:left;vertical-align:top}
+.answers th{width:36%;font-weight:600}
+.rows td{white-space:nowrap}.rows td:nth-child(3){white-space:normal;min-width:11rem;overflow-wrap:normal}
+.rows th{vertical-align:bottom;overflow-wrap:normal}
+.bars th{width:2.5rem;font-weight:400;border:0;padding:.1rem .6rem}.bars td{border:0;padding:.1rem 0}
+.bar{background:var(--bar);height:.8rem;display:inline-block}
+@media(max-width:40rem){.answers th,.answers td{display:block;width:auto}.answers th{border:0;padding-bottom:0}
+.answers td{padding-top:.1rem}}
+"""
 
 
 def card_page(proof: Proof) -> str:
@@ -43,8 +58,10 @@ def _page(title: str, body: Iterable[str]) -> str:
 
 
 def _card(proof: Proof) -> Iterator[str]:
-    yield f'<h1>{escape(proof.task_id)} <span class="letter">{proof.letter}</span></h1>'
-    yield f"<p>{proof.trials} trials on the {escape(proof.driver)} driver, {escape(proof.made_at)}.</p>"
+    name = escape(proof.task_id).replace("/", "/<wbr>")
+    yield f"<h1><span>{name}</span> {_badge(proof.letter)}</h1>"
+    made = f"{proof.trials} trials on the {proof.driver} driver, {_moment(proof.made_at)}; battery {proof.battery}."
+    yield f'<p class="made">{escape(made)}</p>'
     if proof.faults:
         told = (
             f"<li><b>{escape(one.rule)}</b>: {escape(RULES.get(one.rule, ''))}. {escape(one.message)}</li>"
@@ -53,10 +70,23 @@ def _card(proof: Proof) -> Iterator[str]:
         yield f"<ul>{''.join(told)}</ul>"
     else:
         yield "<p>Nothing is held against it.</p>"
-    yield _table(("question", "answer"), rows_of(proof))
+    rows = (f'<tr><th scope="row">{escape(asked)}</th><td>{escape(told)}</td></tr>' for asked, told in rows_of(proof))
+    yield f'<table class="answers">{"".join(rows)}</table>'
     for title, items in details_of(proof):
         yield f"<h2>{escape(title)}</h2><ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
     yield f"<p><small>Task {escape(proof.task_digest)}, solution {escape(proof.solution_digest[:16])}</small></p>"
+
+
+def _moment(made_at: str) -> str:
+    """A time for people; what is none is shown as it is, since a proof may come from elsewhere."""
+    try:
+        return f"{datetime.fromisoformat(made_at).astimezone(UTC):%d %B %Y, %H:%M} UTC"
+    except (ValueError, OverflowError):
+        return made_at
+
+
+def _badge(letter: str) -> str:
+    return f'<span class="letter {escape(letter)}">{escape(letter)}</span>'
 
 
 def _summary(summary: Summary) -> Iterator[str]:
@@ -78,15 +108,15 @@ def _percent(share: float | None) -> str:
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return f'<div class="wide"><table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _bars(histogram: Histogram) -> Iterator[str]:
     most = max(*histogram.counts, 1)
-    yield f"<h2>{escape(histogram.title)}</h2><table>"
+    yield f'<h2>{escape(histogram.title)}</h2><table class="bars">'
     for number, count in enumerate(histogram.counts):
-        bar = f'<span class="bar" style="width:{20 * count / most:.1f}rem"></span>'
-        yield f"<tr><td>{number / 10:.1f}</td><td>{bar} {count}</td></tr>"
+        bar = f'<span class="bar" style="width:{85 * count / most:.1f}%"></span>'
+        yield f'<tr><th scope="row">{number / 10:.1f}</th><td>{bar} {count}</td></tr>'
     yield "</table>" + (f"<p>unknown: {histogram.unknown}</p>" if histogram.unknown else "")

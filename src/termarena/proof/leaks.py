@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.proof.evidence import Evidence, Frozen
-from termarena.proof.exported import read_export
+from termarena.proof.exported import Buried, read_export
 from termarena.proof.spoiled import asked_for
 from termarena.shell.statements import Script
 
@@ -61,17 +61,21 @@ class Leaks(Frozen):
     """That were looked at in the start state."""
     layers: int = 0
     """Of its image that were looked through; 0 where it has none, or the driver does not have them."""
+    unread: tuple[str, ...] = ()
+    """What of the image was not looked at, and why: nothing is known of it."""
     leaks: tuple[Leak, ...] = ()
 
 
 async def prove_no_leaks(stand: Stand, solved: Evidence | None) -> Leaks:
     """Look through the start state as the agent finds it, unless that was done before; `solved` tells what the answers
-    are. Raises what making the start state raises."""
+    are. Where a part could not be read it is looked through again the next time. Raises what making the start state
+    raises."""
     known = stand.ledger.note("leaks")
     if known is not None:
         return Leaks.model_validate(known)
     found = await _look(stand, solved)
-    stand.ledger.add_note("leaks", found.model_dump(mode="json"))
+    if not found.unread:
+        stand.ledger.add_note("leaks", found.model_dump(mode="json"))
     return found
 
 
@@ -86,26 +90,47 @@ async def _look(stand: Stand, solved: Evidence | None) -> Leaks:
         partial(read_export, below=_folders(task), folders=TAKEN, sizes=range(LEAST_BYTES, LARGEST_ANSWER_BYTES + 1))
     )
     answers = await _answers(stand, solved) if solved is not None else {}
-    below = buried | exported.files
+    below = buried.files | exported.files
     leaks = [*_matching(found, hidden | answers), *_buried(below, hidden | answers, shown=found), *_named(task)]
-    return Leaks(files=len(found), layers=len(layers) + exported.layers, leaks=tuple(dict.fromkeys(leaks)))
+    return Leaks(
+        files=len(found),
+        layers=buried.layers + exported.layers,
+        unread=(*buried.unread, *exported.unread),
+        leaks=tuple(dict.fromkeys(leaks)),
+    )
 
 
-def buried_in(layers: Sequence[Path], folders: Sequence[str]) -> dict[tuple[str, str], None]:
+def buried_in(layers: Sequence[Path], folders: Sequence[str]) -> Buried:
     """Path and SHA-256 of every small file below these folders in any layer, also where a later one hides it; of the
-    places of the grading themselves the path alone. What cannot be read is left out."""
-    found: dict[tuple[str, str], None] = {}
+    places of the grading themselves the path alone. `unread` names what could not be read."""
+    found = Buried(layers=len(layers))
     for layer in layers:
-        found |= {(taken, ""): None for taken in TAKEN if _is_own_folder(layer, taken)}
+        found.files |= {(taken, ""): None for taken in TAKEN if _is_own_folder(layer, taken)}
         for top in (*folders, *TAKEN):
-            if not _is_own_folder(layer, top):
-                continue
-            for folder, _, names in os.walk(layer / top.lstrip("/")):
-                for name in names[: max(MOST_BURIED - len(found), 0)]:
-                    path = Path(folder, name)
-                    if (digest := _digest(path)) is not None:
-                        found["/" + str(path.relative_to(layer)), digest] = None
+            if _is_own_folder(layer, top):
+                _walk(layer, layer / top.lstrip("/"), found)
     return found
+
+
+def _walk(layer: Path, top: Path, found: Buried) -> None:
+    def untold(error: OSError) -> None:
+        found.leave_out(_within(layer, Path(error.filename)), error.strerror or "unreadable")
+
+    for folder, _, names in os.walk(top, onerror=untold):
+        for path in (Path(folder, name) for name in names):
+            if len(found.files) >= MOST_BURIED:
+                found.leave_out("layers of the image", f"more than {MOST_BURIED:,} files: the rest")
+                return
+            try:
+                digest = _digest(path)
+            except OSError as error:
+                untold(error)
+            else:
+                found.files |= {(_within(layer, path), digest): None} if digest is not None else {}
+
+
+def _within(layer: Path, path: Path) -> str:
+    return f"/{path.relative_to(layer)}"
 
 
 def _is_own_folder(layer: Path, path: str) -> bool:
@@ -119,14 +144,11 @@ def _is_own_folder(layer: Path, path: str) -> bool:
 
 
 def _digest(path: Path) -> str | None:
-    """Of a small regular file; None of anything else."""
-    try:
-        about = path.lstat()
-        if not stat.S_ISREG(about.st_mode) or not LEAST_BYTES <= about.st_size <= LARGEST_ANSWER_BYTES:
-            return None
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+    """Of a small regular file; None of anything else. Raises `OSError`."""
+    about = path.lstat()
+    if not stat.S_ISREG(about.st_mode) or not LEAST_BYTES <= about.st_size <= LARGEST_ANSWER_BYTES:
         return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _buried(

@@ -69,3 +69,5 @@ def _short(proof: Proof, policy: Policy) -> Iterator[str]:
     for fault in proof.faults:
         if fault.rule in policy.forbidden:
             yield f"{fault.rule}: {fault.message}"
+    if "leak" in policy.forbidden and proof.leaks is not None and proof.leaks.unread:
+        yield f"leak: not all of its image could be looked through: {proof.leaks.unread[0]}"

@@ -30,9 +30,9 @@ class Sighting(Frozen):
     """How a task stands now, against what was proven of it."""
 
     task_id: str
-    status: Literal["holds", "drifted", "rotted", "recovered", "still-broken", "changed", "unproven"]
+    status: Literal["holds", "drifted", "rotted", "recovered", "still-broken", "changed", "unproven", "untried"]
     """`drifted`: the solution passes and leaves other files. `changed`: it is another task now, or has another
-    solution; the old proof says nothing about it."""
+    solution; the old proof says nothing about it. `untried`: our machinery failed, which says nothing of the task."""
     passes: bool
     proven_at: str | None = None
     paths: tuple[str, ...] = ()
@@ -50,6 +50,9 @@ async def sweep(stand: Stand, last: Proof | None, *, solution: str) -> Sighting:
     """Run the solution once, as in a run, and compare; `solution` is the digest of the solution as it is now."""
     _, (now, *_) = await prove_solvable(stand, 1)
     task = stand.task
+    if now.fault == "infra":
+        made_at = last.made_at if last is not None else None
+        return Sighting(task_id=task.id, status="untried", passes=False, proven_at=made_at, message=now.message)
     if last is None:
         return Sighting(task_id=task.id, status="unproven", passes=now.passes, message=now.message)
     base = Sighting(task_id=task.id, status="changed", passes=now.passes, proven_at=last.made_at, message=now.message)

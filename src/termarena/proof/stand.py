@@ -17,7 +17,7 @@ from termarena.core.run_folder import AttemptFolder
 from termarena.grading.contract import Verdict
 from termarena.proof.conditions import PLAIN, Condition
 from termarena.proof.evidence import Evidence, Graded, same_state, state_of, undated
-from termarena.proof.exported import Exported
+from termarena.proof.exported import Buried
 from termarena.proof.further import UNREACHED, task_under, task_within
 from termarena.runs.judging import Judge
 from termarena.runs.plan import RunOptions, TrialKey
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from termarena.proof.further import Patience
     from termarena.proof.ledger import Ledger
     from termarena.runs.judging import Case
+    from termarena.runs.outcome import Fault
     from termarena.runs.result import TrialResult
     from termarena.sandbox import Capabilities, Driver, Sandbox, SandboxSpec
     from termarena.sandbox.contention import Contention
@@ -92,7 +93,7 @@ class _Known:
 
 @runtime_checkable
 class _Exporting(Protocol):
-    async def export(self, spec: SandboxSpec, consume: Callable[[int], Exported]) -> Exported: ...
+    async def export(self, spec: SandboxSpec, consume: Callable[[int], Buried]) -> Buried: ...
 
 
 class Stand:
@@ -156,14 +157,14 @@ class Stand:
         start = await self._bench.stage.prepare(task.environment, folder=Path(task.provenance.path), task=task.id)
         return await driver.layers(start.spec)
 
-    async def exported_image(self, read: Callable[[int], Exported]) -> Exported:
+    async def exported_image(self, read: Callable[[int], Buried]) -> Buried:
         """What `read` finds in the archive of the start state's image; nothing where the driver makes none. Raises what
         making the start state raises, and `EngineError`."""
         task, driver = self.task, self._bench.driver
         if not isinstance(driver, _Exporting):
-            return Exported()
+            return Buried()
         start = await self._bench.stage.prepare(task.environment, folder=Path(task.provenance.path), task=task.id)
-        return await driver.export(start.spec, read) if start.spec.root.kind == "image" else Exported()
+        return await driver.export(start.spec, read) if start.spec.root.kind == "image" else Buried()
 
     async def contents_after_solving(self, paths: tuple[str, ...]) -> dict[str, bytes]:
         """What the files at these paths hold once the solution has run; one that cannot be read is left out."""
@@ -333,6 +334,7 @@ def _evidence(act: Act, key: str, state: TrialState, result: TrialResult) -> Evi
         key=key,
         condition=act.condition.name,
         outcome=result.outcome,
+        fault=_fault(result),
         gradings=tuple(_graded(one) for one in (verdict, *verdict.others)) if verdict else (),
         tests={test.name: test.state for test in verdict.tests} if verdict else {},
         findings=tuple(sorted({one.rule for one in verdict.findings if one.severity == "critical"})) if verdict else (),
@@ -347,6 +349,13 @@ def _evidence(act: Act, key: str, state: TrialState, result: TrialResult) -> Evi
         load=_load(state.contention),
         message=problem.message if problem and UNREACHED not in said else said,
     )
+
+
+def _fault(result: TrialResult) -> Fault | None:
+    """Whose fault; a sandbox that fails under the tests, twice, is none of the tests' own."""
+    verdict = result.verdict
+    has_broken = verdict is not None and verdict.fault is not None and verdict.fault.reason == "sandbox"
+    return "infra" if has_broken and result.fault == "test" else result.fault
 
 
 def _load(contention: Contention | None) -> float | None:

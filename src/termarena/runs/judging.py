@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken
+from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken, SandboxError
 from termarena.grading.contract import GradingFault, Verdict
 from termarena.grading.control import against_control, needs_control
 from termarena.grading.grader import Grader
-from termarena.grading.integrity import apply
+from termarena.grading.integrity import apply, shadowing
 from termarena.grading.job import GradingJob
 from termarena.grading.rules.places import ONLY_LIVE
+from termarena.grading.rules.python import MODULE
 from termarena.grading.separate import carry_over, collect
+from termarena.grading.stand_ins import StandIns, holds, learnt, settled
 from termarena.runs.faults import has_exhausted_resources, last_usage
 from termarena.sandbox import Feature, Network
 from termarena.sandbox.staged import staged
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from termarena.core.scrub import Scrubber
     from termarena.grading.contract import GradedIn, IntegrityFinding
     from termarena.runs.plan import RunOptions
-    from termarena.sandbox import Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
+    from termarena.sandbox import Change, Driver, FileChanges, Sandbox, SandboxSpec, Snapshot
     from termarena.sandbox.spec import Fetches
     from termarena.sandbox.staging import StartState, StartStates
     from termarena.sandbox.terminal import Terminal
@@ -159,7 +161,8 @@ class Judge:
             return await _surely(self._separate, case)
         if self._options.grading == "live":
             return await self._live(case, counts=True)
-        sealed = await _surely(self._sealed, case)
+        sealed = await self._tried_without_shadows(case, await _surely(self._sealed, case))
+        case = replace(case, findings=learnt(case.findings, sealed))
         live_counts = (
             not sealed.is_pass
             and self._options.grading != "sealed"
@@ -205,14 +208,49 @@ class Judge:
             snapshot.close()
 
     async def _sealed(self, case: Case) -> Verdict:
+        async with self._fork(case) as fork:
+            verdict = await self._grade(case, fork, "sealed")
+        return verdict.model_copy(update={"toolchain": self._toolchain(case)})
+
+    @asynccontextmanager
+    async def _fork(self, case: Case) -> AsyncIterator[Sandbox]:
+        """A sandbox of the sealed state, as its tests have it."""
         if case.snapshot is None:
             raise ValueError("a sealed grading needs the snapshot of the state")
-        toolchain = self._toolchain(case)
         spec = self._for_tests(_without_agent(case.snapshot.spec), case)
-        spec = spec.model_copy(update={"pristine_system": toolchain == "pristine"})
+        spec = spec.model_copy(update={"pristine_system": self._toolchain(case) == "pristine"})
         async with self._driver.start(case.snapshot, spec=spec) as fork:
-            verdict = await self._grade(case, fork, "sealed")
-        return verdict.model_copy(update={"toolchain": toolchain})
+            yield fork
+
+    async def _tried_without_shadows(self, case: Case, verdict: Verdict) -> Verdict:
+        """The verdict; where it hangs on new modules of the agent's that stand before others, with that held against
+        it. Tests that fail now and then are asked twice before that."""
+        is_found = any(finding.rule == MODULE.id for finding in verdict.findings)
+        if not is_found or verdict.reward is None or verdict.reward <= 0:
+            return verdict
+        shadows = shadowing(case.changes, case.task, workdir=case.box.spec.workdir)
+        if not shadows:
+            return verdict
+        for _ in range(2):
+            try:
+                hangs = await self._hangs_on(shadows, case, verdict)
+            except SandboxError:
+                return verdict  # nothing is known: the warning that it was not tried stays
+            if not hangs:
+                return settled(verdict, shadows)
+        return apply(settled(verdict, shadows, hangs=True), (), integrity=self._options.integrity)
+
+    async def _hangs_on(self, shadows: tuple[Change, ...], case: Case, verdict: Verdict) -> bool:
+        """Whether the same tests give no such reward where what runs them cannot take these files for other modules.
+        Raises `SandboxError` where that could not be tried."""
+        with staged("unshadowed") as folder:
+            job = replace(self._job(case), output=folder / "output", logs=None)
+            async with self._fork(case) as fork:
+                laid = await StandIns.lay(fork, shadows)
+                control = await self._grader.grade(fork, job, graded_in="sealed", changes=case.changes)
+                if control.fault is not None and control.fault.reason == "sandbox":
+                    raise SandboxError(control.fault.message)
+                return not holds(control, verdict) and await laid.were_met()
 
     def _toolchain(self, case: Case) -> Toolchain:
         """Whose programs run the tests of a sealed grading: those of the start where the task allows it and the driver

@@ -35,7 +35,7 @@ def is_watched(change: Change, folders: Iterable[str] = ()) -> bool:
     return (
         path.startswith((*_PLACES, *folders))
         or path.rpartition("/")[2] in python.NAMES
-        or python.shadows_a_runner(path)
+        or python.is_module(path)
         or "/.git/hooks/" in path
         or change.change == "removed"
         or (change.mode is not None and bool(change.mode & _SETUID))

@@ -21,6 +21,7 @@ SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 _MERGED: Final = re.compile(r"^/(bin|sbin|lib|lib32|lib64|libx32)(?=/|$)")
 _SITE: Final = re.compile(r".*/(site|dist)-packages/")
 _DATABASES: Final = ("/var/lib/dpkg/status", "/usr/lib/apk/db/installed")
+_SPEAKS_OF_MODULES: Final = re.compile(r"(?i)\b(modules?|packages?|librar(y|ies)|import(s|ed|able)?)\b")
 _PYTHON: Final = re.compile(r"(python|pypy|pytest|unittest|pip|uv|uvx|tox|nox)[\d.]*")
 
 
@@ -75,6 +76,10 @@ class Scene:
     """The changes by canonical path."""
     workdir: str = ""
     """Where the tests start, without a slash at its end; empty where that is / or not known."""
+    started_in: frozenset[str] = frozenset()
+    """That folder and those that the tests go to."""
+    searched: frozenset[str] = frozenset()
+    """Folders that the tests have Python look for modules in."""
 
     def text(self, path: str) -> str | None:
         """A changed file's content; None where it is not known."""
@@ -115,6 +120,12 @@ class Scene:
         """Whether an instruction speaks of a program by this name, in quotes or as the end of a path."""
         named = re.compile(rf"[`'\"/]{re.escape(name)}[`'\"\s]")
         return any(named.search(text) for text in (self.task.instruction, *(s.instruction for s in self.task.steps)))
+
+    def is_asked_for(self, module: str) -> bool:
+        """Whether an instruction speaks of a file or a package of this name."""
+        texts = (self.task.instruction, *(step.instruction for step in self.task.steps))
+        is_file = any(re.search(rf"\b{re.escape(module)}(\.py\b|/)", text) for text in texts)
+        return is_file or (self.is_named(module) and any(_SPEAKS_OF_MODULES.search(text) for text in texts))
 
     @property
     def uses_python(self) -> bool:

@@ -1,0 +1,58 @@
+"""Tests whose runner is not there: what they say then is no verdict on anybody's work.
+
+The usual script fetches its runner when it is run, and writes a zero if that did not work. Whether the runner is there
+is asked of the sandbox, after the tests have ended.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from termarena.grading.suites import TEXT_BYTES
+from termarena.tasks.lint.shell import downloads, statements
+
+if TYPE_CHECKING:
+    from termarena.grading.job import GradingJob
+    from termarena.sandbox.contract import Sandbox
+
+__all__ = ["absent_runners", "runners_of"]
+
+_RUNNER: Final = re.compile(
+    r"(?:^|[;&|(!]|\b(?:then|do|else|if|while|until|exec|time|env|sudo)[ \t])[ \t]*(?:\w+=\S*[ \t]+)*"
+    r"(?P<program>uvx|uv|pytest|py\.test|tox|nox|nose2|bats)(?![\w./=-])"
+)
+"""Programs that run tests and do nothing else, where a command begins."""
+_ELSEWHERE: Final = re.compile(r"\bactivate\b|\bPATH=|\balias\b|-m[ \t]+(pytest|unittest)\b")
+"""What leads to a runner that a look at the usual places does not find."""
+LOOK_S: Final = 20.0
+_IS_ANY_THERE: Final = """
+PATH="$PATH:$HOME/.local/bin:$HOME/.cargo/bin:/root/.local/bin"
+for program do command -v "$program" >/dev/null 2>&1 && exit 0; done
+exit 9
+"""
+NONE_IS: Final = 9
+
+
+def runners_of(job: GradingJob) -> tuple[str, ...]:
+    """The programs by which a script that fetches something runs its tests; none where it is not plain that it is to
+    bring them: nothing is fetched, or the instruction speaks of one."""
+    script = job.files.get(job.entry or "")
+    if script is None or script.kind != "file":
+        return ()
+    lines = statements(script.read(TEXT_BYTES).decode("utf-8", "replace"))
+    if not downloads(lines) or any(_ELSEWHERE.search(line.text) for line in lines):
+        return ()
+    found = tuple(dict.fromkeys(one["program"] for line in lines for one in _RUNNER.finditer(line.text)))
+    told = " ".join((job.task.instruction, *(step.instruction for step in job.task.steps)))
+    return () if any(re.search(rf"\b{re.escape(name)}\b", told) for name in found) else found
+
+
+async def absent_runners(box: Sandbox, job: GradingJob) -> tuple[str, ...]:
+    """The programs by which the tests are run, if not one of them is in the sandbox. Raises what `exec` raises."""
+    runners = runners_of(job)
+    if not runners:
+        return ()
+    words = ["/bin/sh", "-c", _IS_ANY_THERE, "sh", *runners]
+    done = await box.exec(words, user=job.user, cwd="/", timeout_s=LOOK_S, max_output_bytes=1 << 12)
+    return runners if done.exit_status == NONE_IS else ()
