@@ -83,10 +83,13 @@
     told.textContent = text;
     place.replaceChildren(told);
   };
-  const fail = () => say("The recording cannot be played; it can be fetched below.");
+  const fail = ({ told }) => say(`There is no replay here: ${told || "the recording cannot be played"}. It can be fetched below.`);
   const fetched = async (url) => {
     const answer = await fetch(url);
-    if (!answer.ok) throw new Error(String(answer.status));
+    if (!answer.ok) {
+      const document = await answer.json().catch(() => null);
+      throw Object.assign(new Error(String(answer.status)), { told: document?.error?.message });
+    }
     return answer;
   };
   const whole = (text) => {
