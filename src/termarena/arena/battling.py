@@ -169,7 +169,7 @@ def claim(database: Database, server: str, *, lease_s: float, has_referee: bool)
         row.leased_until_s, row.ended_at, row.result, row.message = _clock(session) + lease_s, None, None, ""
         loaded = json.loads(row.config), json.loads(row.about)
         others = Contender.slug.in_([one["agent_id"] for one in others_of(row)])
-        keys |= dict(session.execute(select(Contender.slug, Contender.sealed_key).where(others)).tuples())
+        keys |= {one.slug: one.sealed_key for one in session.scalars(select(Contender).where(others))}
         sealed = {role: key for role, key in keys.items() if key is not None}
         claimed = Claim(row.slug, row.tries, white.url, green.url if green else None, *loaded, sealed_keys=sealed)
         row.run = f"battle_{claimed.name}" if green is None else None
