@@ -166,7 +166,7 @@ def _settle(page: Page) -> None:
         page.wait_for_selector("#player[data-state=ready]", timeout=PATIENCE_S * 1000)
         if page.locator("#step-4 .seek").count():
             page.locator("#step-4 .seek").click()
-            page.wait_for_selector("#step-4[aria-current=step]", timeout=PATIENCE_S * 1000)
+            page.wait_for_selector(".step[aria-current=step]", timeout=PATIENCE_S * 1000)
         page.evaluate("scrollTo(0, 0)")
 
 

@@ -67,6 +67,7 @@
   const begin = ({ source, corners }) => {
     const times = steps.map((step) => shownTime(corners, step.at));
     place.replaceChildren();
+    place.style.setProperty("--cols", place.dataset.cols);
     const player = AsciinemaPlayer.create(source, place, {
       cols: Number(place.dataset.cols), rows: Number(place.dataset.rows), fit: "width", preload: true,
       poster: `npt:${corners[corners.length - 1][1] + 1}`, terminalLineHeight: 1.25,
