@@ -16,7 +16,10 @@ from support.model_server import ModelServer, declined, said
 from support.tasks import Made, make_task
 from termarena.agents import AgentOptions
 from termarena.agents.installed.agent import _conversation
+from termarena.agents.installed.description import Description
+from termarena.agents.installed.errors import AgentNotInstalled
 from termarena.agents.installed.exchanges import ExchangeSteps
+from termarena.agents.installed.layers import _try_in_image
 from termarena.analysis.acts import durations_of, turns_of
 from termarena.broker import Exchanged
 from termarena.core.run_folder import AttemptFolder
@@ -27,6 +30,8 @@ from termarena.models.contract import Completion, Message, TokenUsage, ToolCall
 from termarena.runs.opening import plan_of
 from termarena.runs.plan import RunOptions
 from termarena.runs.trials import Trials
+from termarena.sandbox import SandboxSpec
+from termarena.sandbox.drivers import open_driver
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -400,6 +405,36 @@ async def test_an_image_without_what_an_installer_needs_gets_the_agent_from_this
             assert result.outcome == outcome, result.model_dump_json(indent=1)
         assert result.fault_detail is not None
         assert "the sandbox has no npm" in result.fault_detail.message
+
+
+MISSING = "node: error while loading shared libraries: libatomic.so.1: cannot open shared object file"
+
+
+@pytest.mark.parametrize(
+    ("portable", "starts", "told"),
+    [
+        ("alone", "true", None),
+        ("alone", f"echo '{MISSING}' >&2; exit 127", "does not start there: .*libatomic.so.1"),
+        ("alone", "exit 3", "does not start there: status 3"),
+        ("with-node", "true", "does not start there: .*/carried/node: not found"),
+    ],
+)
+async def test_what_is_brought_into_an_image_is_started_there_before_the_trial(
+    home: Path, portable: str, starts: str, told: str | None
+) -> None:
+    words = {"name": "x", "requires": ["npm"], "install": "true", "command": "true"}
+    description = Description.model_validate({**words, "portable": portable, "starts": starts})
+    driver = open_driver("namespace", home=home, run_id="test")
+    try:
+        base = await driver.prepare(SandboxSpec())
+        trying = _try_in_image(description, lambda: driver.start(base.spec))
+        if told is None:
+            await trying
+            return
+        with pytest.raises(AgentNotInstalled, match=f"the image has no npm, and what is brought along {told}"):
+            await trying
+    finally:
+        await driver.aclose()
 
 
 COMPOSE = """\

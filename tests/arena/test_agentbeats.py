@@ -213,3 +213,76 @@ async def test_a_battle_that_is_cancelled_takes_no_more_reports(runs: Path, home
             assert (found["state"], found["message"]) == ("cancelled", "cancelled by lab")
             with pytest.raises(BattleOver):
                 await backend.tell(battle, "too late")
+
+
+async def test_several_agents_are_measured_in_one_battle_each_with_an_address_of_its_own(
+    runs: Path, home: Path
+) -> None:
+    told: dict[str, list[dict[str, Any]]] = {"green": [], "red": [], "blue": []}
+    began = asyncio.Event()
+
+    def listener(name: str) -> White:
+        def say(turn: int, text: str) -> str:
+            told[name].append(json.loads(text))
+            if told[name][-1]["type"] == "battle_start":
+                began.set()
+            return f"answer {turn}"
+
+        return White(say)
+
+    with battling_server(runs, home) as server:
+        known = Backend(_address(server))
+        async with contextlib.AsyncExitStack() as stack:
+            urls, ids = dict[str, str](), dict[str, str]()
+            for name in told:
+                served = await stack.enter_async_context(serve(listener(name), GREEN_CARD, Place()))
+                urls[name] = served.url
+                ids[name] = await known.register({"alias": name, "agent_url": served.url, "is_green": name == "green"})
+            opponents = [{"name": f"{name}_agent", "agent_id": ids[name]} for name in ("red", "blue")]
+            order: dict[str, Any] = {"green_agent_id": ids["green"], "opponents": opponents, "config": {}}
+            twice = {**order, "opponents": [opponents[0], opponents[0] | {"name": "again"}]}
+            wrong = {**order, "opponents": [opponents[0], {"name": "x", "agent_id": ids["green"]}]}
+            for bad in (twice, wrong):
+                with pytest.raises(FetchError, match=r"40[09]"):
+                    await known.start(bad)
+            battle = await known.start(order)
+            await asyncio.wait_for(began.wait(), PATIENCE_S)
+            start = told["green"][-1]
+            assert start["opponent_infos"] == [{"name": name, "agent_url": urls[name]} for name in ("red", "blue")]
+            contexts = start["red_battle_contexts"]
+            addresses = {name: told[name][0]["backend_url"] for name in told}
+            assert len(set(addresses.values())) == 3
+            for name in ("red", "blue"):
+                assert told[name][0]["agent_name"] == f"{name}_agent"
+                assert contexts[urls[name]]["backend_url"] == addresses[name]
+                await Backend(addresses[name]).tell(battle, f"{name} is at work")
+                with pytest.raises(FetchError, match="401"):
+                    await Backend(addresses[name]).set_ready(ids["blue" if name == "red" else "red"])
+            assert server.client.delete(f"/api/contenders/{ids['blue']}").status_code == 409
+            await Backend(addresses["green"]).report(
+                battle, "blue is better", winner="blue_agent", detail={"score": 1}, table=""
+            )
+            found = await asyncio.to_thread(ended, server, battle)
+        assert (found["state"], found["message"], found["others"]) == ("finished", "blue is better", ["blue_agent"])
+        shown = server.client.get(f"/agentbeats/battles/{battle}").json()
+        assert shown["opponents"] == server.client.get("/agentbeats/battles").json()[0]["opponents"] == opponents
+        said = {one["message"]: one["reported_by"] for one in shown["interact_history"]}
+        assert (said["red is at work"], said["blue is at work"]) == ("red_agent", "blue_agent")
+        assert "With blue_agent." in server.page(f"/battles/{battle}")
+
+
+async def test_our_referee_refuses_several_and_tells_the_backend(runs: Path, home: Path, tmp_path: Path) -> None:
+    with battling_server(runs, home) as server:
+        known = Backend(_address(server))
+        async with (
+            green_at(tmp_path, home) as green,
+            serve(White(), WHITE_CARD, Place()) as red,
+            serve(White(), WHITE_CARD, Place()) as blue,
+        ):
+            green_id = await known.register({"alias": "green", "agent_url": green.url, "is_green": True})
+            ids = [await known.register({"alias": one.url, "agent_url": one.url}) for one in (red, blue)]
+            opponents: Any = [{"name": name, "agent_id": id_} for name, id_ in zip(("red", "blue"), ids, strict=True)]
+            battle = await known.start({"green_agent_id": green_id, "opponents": opponents, "config": {}})
+            found = await asyncio.to_thread(ended, server, battle)
+    assert found["result"]["winner"] == "draw"
+    assert f"one white agent fights here at a time, not {red.url}, {blue.url}" in found["message"]

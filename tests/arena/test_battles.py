@@ -21,7 +21,7 @@ import websockets.exceptions
 import websockets.sync.client
 from websockets.typing import Origin
 
-from battles.whites import SOLVES
+from battles.whites import FINAL, SOLVES
 from support.arena_server import PATIENCE_S, served, until
 from support.battle_ground import Held, asked, battle_config, battling_server, ended, queued, registered, white_served
 from support.made_runs import made_run
@@ -63,6 +63,43 @@ def test_a_battle_is_fought_and_becomes_a_run(runs: Path, home: Path) -> None:
         assert "echo 1 &gt;/app/one.txt" in server.page(f"/runs/{found['run']}/two/1")
         assert found["run"] in server.page(f"/battles/{battle}")
         assert battle in server.page("/battles")
+
+
+def test_a_battle_that_its_agent_leaves_midway_can_be_retried(runs: Path, home: Path) -> None:
+    leaving, heard = threading.Event(), list[str]()
+
+    async def leaves(turn: int, text: str) -> Any:  # noqa: ANN401 - any JSON
+        heard.append(text)
+        if len(heard) > 2:  # the second trial
+            leaving.set()
+            await asyncio.Event().wait()
+        return SOLVES if turn == 1 else FINAL
+
+    with battling_server(runs, home) as server:
+        with white_served(leaves) as white:
+            battle = asked(server, registered(server, white), config={"attempts": 9})
+            assert leaving.wait(PATIENCE_S)
+        found = ended(server, battle)
+        assert (found["state"], found["result"]["score"]) == ("infra_error", 1)
+        assert "nobody was there for 3 trials in a row" in found["message"]
+        shown = server.page(f"/battles/{battle}")
+        assert "Try again" in shown
+        assert f'href="/runs/{found["run"]}"' in shown
+        again = server.client.post(f"/api/battles/{battle}/retry")
+        assert (again.status_code, again.json()["state"], again.json()["result"]) == (200, "queued", None)
+
+
+def test_a_finished_battle_is_retried_only_where_trials_have_no_score(tmp_path: Path) -> None:
+    with served(tmp_path / "runs") as server:
+        database = server.held.database
+        for unscored in (0, 2):
+            battle = queued(database)
+            claimed = battling.claim(database, "x", lease_s=60, has_referee=True)
+            assert claimed is not None
+            result = {"score": 1, "max_score": 3, "unscored": unscored}
+            assert battling.end(database, claimed, "x", "finished", message="", result=result)
+            assert ("Try again" in server.page(f"/battles/{battle}")) == bool(unscored)
+        assert battling.retry(database, battle, "lab").state == "queued"
 
 
 def _events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
@@ -200,7 +237,7 @@ def test_an_agent_that_goes_is_seen_to_go(runs: Path, home: Path) -> None:
         with white_served() as white:
             known = registered(server, white)
         until(lambda: not server.json("/contenders")[0]["is_alive"])
-        assert "card cannot be had" in server.json("/contenders")[0]["problem"]
+        assert "nobody is there" in server.json("/contenders")[0]["problem"]
         assert "gone" in server.page("/battles")
         assert server.client.delete(f"/api/contenders/{known}").status_code == 204
         assert server.json("/contenders") == []

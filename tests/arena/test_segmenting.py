@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from termarena.arena import segmenting
+from support.arena_server import served
+from support.made_attempts import made_attempt
+from support.made_runs import made_run
+from termarena.arena import pages, segmenting
 from termarena.arena.segmenting import Segments
 from termarena.core.errors import NotFound
 
@@ -76,10 +79,46 @@ async def test_of_two_servers_that_cut_the_same_the_first_is_kept(
 @pytest.mark.parametrize(
     ("lines", "told"), [([HEADER], "shows nothing"), ([{"version": 1}], "no recording of version 2 or 3")]
 )
-async def test_what_cannot_be_cut_says_why(tmp_path: Path, lines: list[object], told: str) -> None:
+async def test_what_cannot_be_cut_says_why_and_is_not_cut_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[object], told: str
+) -> None:
+    recording = _recording(tmp_path / "x.cast", *lines)
+    segments = Segments(tmp_path)
+    assert segments.problem(recording) is None
     with pytest.raises(NotFound, match=told):
-        await Segments(tmp_path).file(_recording(tmp_path / "x.cast", *lines), "index.json")
-    assert _kept(tmp_path) == []
+        await segments.file(recording, "index.json")
+    monkeypatch.setattr(segmenting, "cut_elsewhere", None)
+    with pytest.raises(NotFound, match=told):
+        await Segments(tmp_path).file(recording, "0.json")
+    assert told in str(segments.problem(recording))
+
+
+def test_one_that_took_too_long_is_told_on_the_page_and_not_cut_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = made_run(tmp_path / "runs" / "big", {"one": "1"}).folder.attempt("one", 1)
+    made_attempt(attempt, task="one")
+    monkeypatch.setattr(pages, "LARGE_BYTES", 0)
+    monkeypatch.setattr(segmenting, "LONGEST_CUT_S", 0.0)
+    with served(tmp_path / "runs") as server:
+        assert 'id="player"' in server.page("/runs/big/one/1")
+        answers = [server.client.get("/api/runs/big/trials/one/1/terminal.cast/segments/index.json") for _ in range(2)]
+        monkeypatch.setattr(segmenting, "cut_elsewhere", None)
+        answers.append(server.client.get("/api/runs/big/trials/one/1/terminal.cast/segments/index.json"))
+        told = "this recording was not cut into pieces within 0 s"
+        assert [(one.status_code, one.json()["error"]["message"]) for one in answers] == [(404, told)] * 3
+        shown = server.page("/runs/big/one/1")
+        assert f"There is no replay here: {told}." in shown
+        assert 'id="player"' not in shown
+    (kept,) = (tmp_path / "runs" / ".segments").iterdir()
+    assert [path.name for path in kept.iterdir()] == ["problem.txt"]
+
+
+async def test_a_disk_that_takes_nothing_is_no_fault_of_the_recording(tmp_path: Path) -> None:
+    recording = _recording(tmp_path / "x.cast", HEADER, [0.1, "o", "x"])
+    (tmp_path / "file").touch()
+    with pytest.raises(NotFound, match="now: Not a directory"):
+        await segmenting.cut_elsewhere(recording, tmp_path / "file")
 
 
 async def test_the_oldest_are_given_up_and_what_a_killed_server_left(

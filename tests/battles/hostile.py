@@ -31,7 +31,7 @@ RESULTS: dict[str, dict[str, Any]] = {
 
 
 class Hostile:
-    """`manner` says what it does with every message."""
+    """`manner` says what it does with every message; `card-503` is a status in the place of its card."""
 
     def __init__(self, manner: str) -> None:
         self.manner = manner
@@ -67,6 +67,10 @@ class Hostile:
             writer.close()
 
     async def _card(self, writer: asyncio.StreamWriter) -> None:
+        if self.manner.startswith("card-"):
+            status = self.manner.removeprefix("card-").encode()
+            writer.write(b"HTTP/1.1 %s Sorry\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
+            return
         body = json.dumps(agent_card_to_dict(make_card(WHITE_CARD, self.url))).encode()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
         writer.write(head % len(body) + body)

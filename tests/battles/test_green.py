@@ -10,6 +10,9 @@ import httpx
 import pytest
 from a2a.client import ClientConfig, ClientFactory
 from a2a.helpers import new_text_message
+from a2a.server.agent_execution import RequestContext
+from a2a.server.context import ServerCallContext
+from a2a.server.events import Event, EventQueue
 from a2a.types import Role, SendMessageRequest, SubscribeToTaskRequest
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,6 +25,7 @@ from termarena.battles import green as green_module
 from termarena.battles.addresses import AddressPolicy, open_http
 from termarena.battles.config import GreenConfig, LimitSettings, SessionSettings
 from termarena.battles.conversation import fetch_card
+from termarena.battles.green import GreenExecutor
 from termarena.battles.replies import Gathering
 from termarena.core.run_folder import RunFolder
 from termarena.runs.reading import read_run
@@ -128,6 +132,49 @@ async def test_cancel_ends_the_sandbox_and_tells_the_white(tmp_path: Path, home:
         (folder,) = green.battles.iterdir()
         view = read_run(RunFolder(folder))
         assert (view.state, len(view.history)) == ("interrupted", 0)
+
+
+class _Nobody(EventQueue):
+    """Hears what is told, and keeps nothing of it."""
+
+    async def enqueue_event(self, event: Event) -> None:
+        del event
+
+
+async def test_a_battle_that_is_cancelled_twice_is_cleaned_up_once(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second word comes from a server that is stopped meanwhile, or from whoever asks again."""
+    begun, cleaning, may_end, is_clean = asyncio.Event(), asyncio.Event(), asyncio.Event(), False
+
+    async def fight(*_: object) -> dict[str, Any]:
+        nonlocal is_clean
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await may_end.wait()
+            is_clean = True
+        return {}
+
+    async with green_at(tmp_path, home) as green:
+        monkeypatch.setattr(green.referee, "fight_and_report", fight)
+        executor, queue = GreenExecutor(green.referee), _Nobody()
+        words = json.dumps({"participants": {"agent": "http://127.0.0.1:9"}, "config": {}})
+        request = SendMessageRequest(message=new_text_message(words, role=Role.ROLE_USER))
+        context = RequestContext(ServerCallContext(), request)
+        fought = asyncio.create_task(executor.execute(context, queue))
+        await begun.wait()
+        cancelled = [asyncio.create_task(executor.cancel(context, queue)) for _ in range(2)]
+        await cleaning.wait()
+        fought.cancel()
+        await asyncio.sleep(0)
+        assert not any(task.done() for task in (fought, *cancelled))
+        may_end.set()
+        await asyncio.wait({fought, *cancelled})
+    assert is_clean
+    assert [task.exception() for task in cancelled] == [None, None]
 
 
 async def _until(is_so: Callable[[], bool]) -> None:

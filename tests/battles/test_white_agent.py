@@ -219,6 +219,22 @@ async def test_with_nobody_there_nothing_was_measured(bench: Bench) -> None:
     assert "green check" in (result.fault_detail.hint or "")
 
 
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_a_gateway_that_answers_for_the_card_is_nobodys_failure(bench: Bench, status: int) -> None:
+    async with hostile_at(f"card-{status}") as hostile:
+        result = await bench.run(f"a2a:{hostile.url}")
+    assert (result.outcome, result.agent_end, result.fault) == ("unscored", None, "infra")
+    assert result.fault_detail is not None
+    assert (result.fault_detail.kind, result.fault_detail.is_retriable) == ("AgentGone", True)
+    assert f"status {status}" in result.fault_detail.message
+
+
+async def test_an_agent_whose_card_breaks_has_failed(bench: Bench) -> None:
+    async with hostile_at("card-500") as hostile:
+        result = await bench.run(f"a2a:{hostile.url}")
+    assert (result.outcome, result.agent_end, result.fault) == ("unsolved", "error", None)
+
+
 @pytest.mark.parametrize(("manner", "asked"), [("leaves", 1), ("leads-away", 2)])
 async def test_one_that_leaves_when_it_has_heard_the_task_has_failed(bench: Bench, manner: str, asked: int) -> None:
     async with hostile_at(manner) as hostile:

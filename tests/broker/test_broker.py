@@ -415,13 +415,34 @@ async def test_more_connections_than_there_are_places_are_turned_away_and_the_ot
 
 
 async def test_a_connection_that_asks_nothing_is_closed(scripted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("termarena.broker.server.FIRST_REQUEST_S", 0.05)
+    monkeypatch.setattr("termarena.broker.server.HEAD_S", 0.05)
     async with a_desk(scripted) as desk, asyncio.timeout(60), _connected(desk.broker.address, 1) as [reader]:
         assert await reader.read() == b""
 
 
+async def test_half_a_request_on_a_connection_that_was_used_before_has_a_limit(
+    scripted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_desk(scripted) as desk, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*desk.broker.address.split(":"))
+        head = f"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {desk.seat.token}\r\n".encode()
+        for _ in range(2):  # a second one is served as well
+            writer.write(head + b"\r\n")
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            length = next(
+                int(line[15:]) for line in answer.split(b"\r\n") if line.lower().startswith(b"content-length")
+            )
+            assert desk.broker.strangers == 0
+            await reader.readexactly(length)
+        monkeypatch.setattr("termarena.broker.server.HEAD_S", 0.05)
+        writer.write(head)
+        assert await reader.read() == b""
+        writer.close()
+
+
 async def test_a_connection_that_was_closed_is_not_remembered(scripted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("termarena.broker.server.FIRST_REQUEST_S", 600)
+    monkeypatch.setattr("termarena.broker.server.HEAD_S", 600)
     async with a_desk(scripted) as desk, asyncio.timeout(60):
         before = _doors()
         async with _connected(desk.broker.address, 30):

@@ -181,6 +181,31 @@ def test_tools_of_the_provider_are_taken_out_and_told(name: str, more: dict[str,
     assert stripped not in json.dumps(screened.body)
 
 
+@pytest.mark.parametrize(
+    ("name", "more", "stripped"),
+    [
+        ("chat", {"n": 5}, "n=5"),
+        ("chat", {"best_of": 3}, "best_of=3"),
+        ("chat", {"n": [1] * 50}, "n=[1, 1, 1, 1, 1, 1, 1"),
+        ("gemini", {"generationConfig": {"candidateCount": 8}}, "candidateCount=8"),
+        ("gemini", {"generation_config": {"candidate_count": 8}}, "candidate_count=8"),
+    ],
+)
+def test_several_answers_to_one_request_are_not_asked_for(name: str, more: dict[str, Any], stripped: str) -> None:
+    known: dict[str, Any] = {"generationConfig": {"maxOutputTokens": 100}} if name == "gemini" else {"max_tokens": 100}
+    settings = {
+        key: {**known.get(key, {}), **value} if isinstance(value, dict) else value for key, value in more.items()
+    }
+    body = {**CONVERSATIONS[name], **known, **settings}
+    screened = DIALECTS[name].screen(body)
+    assert screened.stripped == (stripped,)
+    assert stripped.partition("=")[0] not in {**screened.body, **screened.body.get("generationConfig", {})}
+    assert not screened.body.get("generation_config")
+    assert {**screened.body, **known} == screened.body
+    one = {key: dict.fromkeys(value, 1) if isinstance(value, dict) else 1 for key, value in more.items()}
+    assert DIALECTS[name].screen({**CONVERSATIONS[name], **one}).stripped == ()
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_asks_for_nothing_special_stays_as_it_is(name: str) -> None:
     assert DIALECTS[name].screen(CONVERSATIONS[name]) == (CONVERSATIONS[name], ())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.fake_trials import FACTS, FakeRunner, lines_of, make_tasks
-from termarena.core.errors import AgentGone, HeadLost, RunNotWritable, UsageError
+from termarena.core.errors import AgentGone, BudgetLost, ClusterLost, HeadLost, RunNotWritable, UsageError
 from termarena.core.run_folder import RunFolder
 from termarena.runs.machine import Budget
 from termarena.runs.plan import RunOptions, TrialKey
@@ -252,17 +252,20 @@ async def test_a_run_whose_agent_is_gone_stops_and_measures_it_when_it_is_back(
     assert len(again.seen) == 7  # all but the one that was there
 
 
+@pytest.mark.parametrize(
+    ("lost", "words"), [(HeadLost("10.0.0.1:6379", silent_s=20), " --address"), (BudgetLost(), "")]
+)
 async def test_a_lost_cluster_interrupts_every_trial_and_the_run_goes_on_elsewhere(
-    folder: RunFolder, tasks: tuple[Task, ...]
+    folder: RunFolder, tasks: tuple[Task, ...], lost: ClusterLost, words: str
 ) -> None:
     async def lose() -> None:
-        raise HeadLost("10.0.0.1:6379", silent_s=20)
+        raise lost
 
-    with pytest.raises(HeadLost, match="is lost") as raised:
+    with pytest.raises(type(lost), match="is lost") as raised:
         await _run(folder, tasks, FakeRunner(work=lose), QUICK)
-    assert f"termarena resume {folder.path} --address" in str(raised.value.hint)
+    assert f"termarena resume {folder.path}{words}" in str(raised.value.hint)
     view = read_run(folder)
-    assert (view.state, view.counts.unscored, view.history.stopped_by) == ("interrupted", 0, "HeadLost")
+    assert (view.state, view.counts.unscored, view.history.stopped_by) == ("interrupted", 0, type(lost).__name__)
     assert not view.history.open, "every trial has its line"
     end = await _resume(folder, FakeRunner())
     assert (end.reason, end.progress.solved) == ("finished", 3)

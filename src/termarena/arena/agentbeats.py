@@ -15,10 +15,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from termarena.arena import battling, contenders
-from termarena.arena.agentbeats_battle import CONTRACT, Opened, opened
+from termarena.arena.agentbeats_battle import CONTRACT, Opened, names_of, opened, party_ids
 from termarena.arena.allowing import holder_of_token
 from termarena.arena.battle_api import LONGEST_CONFIG, battles_of, register
-from termarena.arena.battle_views import BattleRow, ContenderRow, EventRow, Role, contender_of
+from termarena.arena.battle_views import BattleRow, ContenderRow, EventRow, Role, contender_of, others_of
 from termarena.arena.database import Database
 from termarena.arena.held import HeldNow
 from termarena.arena.keys import Holder
@@ -125,7 +125,7 @@ def _is_shown(request: Request, database: Database) -> bool:
             return False
         if "battle" in request.path_params:
             return bool(request.path_params["battle"] == found.battle.slug)
-        parties = select(Contender.slug).where(Contender.id.in_((found.battle.white_id, found.battle.green_id)))
+        parties = select(Contender.slug).where(Contender.id.in_(party_ids(session, found.battle).values()))
         return request.path_params.get("agent") in session.scalars(parties).all()
 
 
@@ -173,7 +173,7 @@ def set_ready(request: Request, held: HeldNow, agent: Slug, body: ReadyBody) -> 
     """A launcher says that its agent can begin; the word of a battle that it fights in is enough."""
     with held.database.writing() as session:
         row = contenders.find(session, agent)
-        if row.id not in _party_ids(session, _given(request)):
+        if row.id not in _spoken_for(session, _given(request)):
             holder = holder_of_token(request, held, _given(request), "submit")
             if row.owner != holder.name and not holder.may("admin"):
                 raise Refused("another key registered this agent", status=403)
@@ -182,36 +182,39 @@ def set_ready(request: Request, held: HeldNow, agent: Slug, body: ReadyBody) -> 
         return _agent(contender_of(row), about)
 
 
-def _party_ids(session: Session, word: str) -> tuple[int | None, ...]:
-    """Whose a word is: the green agent speaks for both, the other for itself."""
+def _spoken_for(session: Session, word: str) -> set[int]:
+    """Whose a word is: the green agent speaks for all, another for itself."""
     found = opened(session, word)
     if found is None:
-        return ()
-    white, green = found.battle.white_id, found.battle.green_id
-    return (white, green) if found.role == "green" else (white,)
+        return set()
+    known = party_ids(session, found.battle)
+    return set(known.values()) if found.who == "green" else {known[found.who]}
 
 
 @router.post("/battles", status_code=201)
 def add_battle(held: HeldNow, holder: Submitter, body: BattleBody) -> dict[str, Any]:
-    """Start a battle between registered agents: a green one, and one opponent."""
+    """Start a battle between registered agents: a green one, and those that it is to measure."""
     battles_of(held)
-    if len(body.opponents) > 1:
-        raise Refused(f"one agent fights here at a time, not {len(body.opponents)}", status=400)
+    if len({one.agent_id for one in body.opponents}) < len(body.opponents):
+        raise Refused("the same agent is named twice", status=400)
     if len(json.dumps(body.config)) > LONGEST_CONFIG:
         raise Refused(f"a configuration has at most {LONGEST_CONFIG} characters", status=413)
-    opponent = body.opponents[0]
-    about = {"contract": CONTRACT, "opponent": opponent.name}
-    wish = battling.Wish(opponent.agent_id, body.green_agent_id, body.config, holder.name, about)
+    first, *others = body.opponents
+    about = {"contract": CONTRACT, "opponent": first.name, "others": [one.model_dump() for one in others]}
+    wish = battling.Wish(first.agent_id, body.green_agent_id, body.config, holder.name, about)
     made = battling.create(held.database, wish)
     held.hall.look()
-    return _battle(made, [], opponent.name)
+    return show_battle(held, made.id)
 
 
 @router.get("/battles", dependencies=[Seen])
 def list_battles(held: HeldNow) -> list[dict[str, Any]]:
     """Battles, the newest first, without what was told of them."""
     with held.database.reading() as session:
-        return [_battle(row, [], "") for row in battling.battle_rows(session)]
+        rows = battling.battle_rows(session)
+        chosen = select(Battle).where(Battle.slug.in_([row.id for row in rows]))
+        kept = {row.slug: row for row in session.scalars(chosen)}
+        return [_battle(row, [], _opponents(row, kept[row.id])) for row in rows]
 
 
 @router.get("/battles/{battle}", dependencies=[Seen])
@@ -220,8 +223,13 @@ def show_battle(held: HeldNow, battle: Slug) -> dict[str, Any]:
     with held.database.reading() as session:
         row = battling.find_battle(session, battle)
         told = battling.events_since(session, battle, 0, limit=battling.MOST_EVENTS)
-        about = session.scalars(select(Battle.about).where(Battle.slug == battle)).one()
-    return _battle(row, told, str(json.loads(about).get("opponent", "")))
+        opponents = _opponents(row, session.scalars(select(Battle).where(Battle.slug == battle)).one())
+    return _battle(row, told, opponents)
+
+
+def _opponents(row: BattleRow, kept: Battle) -> list[dict[str, str]]:
+    """As AgentBeats lists them."""
+    return [{"name": str(json.loads(kept.about).get("opponent", "")), "agent_id": row.white.id}, *others_of(kept)]
 
 
 @router.post("/battles/{battle}", status_code=204)
@@ -235,8 +243,7 @@ def _tell(database: Database, slug: str, word: str, body: EventBody) -> None:
     with database.reading() as session:
         found = _check(session, slug, word, is_result=body.is_result)
         # The referee speaks for others too; an agent speaks for itself, whoever it says it is.
-        opponent = str(json.loads(found.battle.about).get("opponent") or "white_agent")
-        by = (body.reported_by or "green_agent") if found.role == "green" else opponent
+        by = (body.reported_by if found.who == "green" else "") or names_of(found.battle)[found.who]
     battling.tell(database, slug, [body.content(by)])
     if not body.is_result:
         return
@@ -258,7 +265,7 @@ def _check(session: Session, slug: str, word: str, *, is_result: bool) -> Opened
     found = opened(session, word)
     if found is None or found.battle.id != row.id:
         raise Refused("this needs the address that the battle's agents were given", status=401)
-    if is_result and found.role != "green":
+    if is_result and found.who != "green":
         raise Refused("the green agent alone reports the result", status=403)
     return found
 
@@ -278,7 +285,7 @@ def _agent(row: ContenderRow, about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _battle(row: BattleRow, told: list[EventRow], opponent: str) -> dict[str, Any]:
+def _battle(row: BattleRow, told: list[EventRow], opponents: list[dict[str, str]]) -> dict[str, Any]:
     result = None
     if row.result is not None:
         detail = {name: value for name, value in row.result.items() if name not in ("winner", "message")}
@@ -286,14 +293,14 @@ def _battle(row: BattleRow, told: list[EventRow], opponent: str) -> dict[str, An
     return {
         "battle_id": row.id,
         "green_agent_id": row.green.id if row.green else None,
-        "opponents": [{"name": opponent, "agent_id": row.white.id}],
+        "opponents": opponents,
         "config": row.config,
         "created_by": row.created_by,
         "created_at": row.created_at,
         "state": STATES.get(row.state, "error"),
         "interact_history": [_history(one) for one in told],
         "result": result,
-        **({"error": row.message} if row.can_be_retried else {}),
+        **({} if row.state in STATES else {"error": row.message}),
     }
 
 

@@ -7,12 +7,12 @@ import asyncio
 import hashlib
 import json
 import secrets
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import select
 
-from termarena.arena import battling
-from termarena.arena.battle_views import Role
+from termarena.arena import battling, contenders
+from termarena.arena.battle_views import others_of
 from termarena.arena.schema import Battle, Contender
 from termarena.core.errors import AgentUnreachable, BattleRefused
 
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from termarena.arena.config import BattleConfig
     from termarena.arena.database import Database
 
-__all__ = ["BATTLE_PREFIX", "CONTRACT", "Opened", "fight_by_report", "opened"]
+__all__ = ["BATTLE_PREFIX", "CONTRACT", "Opened", "fight_by_report", "names_of", "opened", "party_ids"]
 
 CONTRACT: Final = "agentbeats"
 BATTLE_PREFIX: Final = "tb_"
-ROLES: Final[tuple[Role, ...]] = get_args(Role)
-
 READY_S: Final = 120.0
 ANSWER_S: Final = 60.0
 USUAL_TIMEOUT_S: Final = 300.0
@@ -38,11 +36,10 @@ POLL_S: Final = 0.3
 
 
 class _Party:
-    """An agent of the battle."""
+    """An agent of the battle. `who` is `green`, `white`, or the id of a further white one."""
 
-    def __init__(self, row: Contender, name: str) -> None:
-        self.slug, self.url, self.alias, self.name = row.slug, row.url, row.name, name
-        self.role = cast("Role", row.role)
+    def __init__(self, row: Contender, name: str, who: str) -> None:
+        self.slug, self.url, self.alias, self.name, self.who = row.slug, row.url, row.name, name, who
         self.backend = ""
         """How it reports: an address of its own."""
         self.about: Mapping[str, Any] = json.loads(row.about)
@@ -58,12 +55,12 @@ async def fight_by_report(
     Raises `AgentUnreachable`, `BattleRefused` where no report comes in time.
     """
     parties = await asyncio.to_thread(_parties, database, claimed)
-    green, white = parties
+    green, *whites = parties
     for one in parties:
-        one.headers = {"Authorization": f"Bearer {claimed.keys[one.role]}"} if one.role in claimed.keys else {}
-    words = await asyncio.to_thread(_new_words, database, claimed.slug)
+        one.headers = {"Authorization": f"Bearer {claimed.keys[one.who]}"} if one.who in claimed.keys else {}
+    words = await asyncio.to_thread(_new_words, database, claimed.slug, [one.who for one in parties])
     for one in parties:
-        one.backend = f"{url}/agentbeats/by/{words[one.role]}"
+        one.backend = f"{url}/agentbeats/by/{words[one.who]}"
     await _reset(parties, database, config)
     for one in parties:
         info = {"type": "battle_info", "battle_id": claimed.slug, "agent_name": one.name}
@@ -73,8 +70,8 @@ async def fight_by_report(
         "type": "battle_start",
         "battle_id": claimed.slug,
         "green_battle_context": {**_context(claimed, green), "task_config": green.about.get("task_config", "")},
-        "red_battle_contexts": {white.url: _context(claimed, white)},
-        "opponent_infos": [{"name": white.alias, "agent_url": white.url}],
+        "red_battle_contexts": {white.url: _context(claimed, white) for white in whites},
+        "opponent_infos": [{"name": white.alias, "agent_url": white.url} for white in whites],
     }
     say(f"{green.alias} begins")
     return await _reported(claimed, database, config, (green, start))
@@ -84,11 +81,27 @@ def _context(claimed: Claim, party: _Party) -> dict[str, Any]:
     return {"battle_id": claimed.slug, "backend_url": party.backend, "agent_name": party.alias}
 
 
-def _parties(database: Database, claimed: Claim) -> tuple[_Party, _Party]:
+def _parties(database: Database, claimed: Claim) -> list[_Party]:
+    """The green agent first."""
     with database.reading() as session:
         row = session.scalars(select(Battle).where(Battle.slug == claimed.slug)).one()
-        green, white = session.get_one(Contender, row.green_id), session.get_one(Contender, row.white_id)
-        return _Party(green, "green_agent"), _Party(white, str(claimed.about.get("opponent", "white_agent")))
+        named = names_of(row)
+        return [
+            _Party(session.get_one(Contender, id_), named[who], who) for who, id_ in party_ids(session, row).items()
+        ]
+
+
+def names_of(row: Battle) -> dict[str, str]:
+    """What the agents of a battle are called in it, by who they are: `green`, `white`, the id of a further one."""
+    first = str(json.loads(row.about).get("opponent") or "white_agent")
+    return {"green": "green_agent", "white": first, **{one["agent_id"]: one["name"] for one in others_of(row)}}
+
+
+def party_ids(session: Session, row: Battle) -> dict[str, int]:
+    """The agents of a battle in the database, by who they are in it. Raises NotFound."""
+    others = {one["agent_id"]: contenders.find(session, one["agent_id"]).id for one in others_of(row)}
+    green = {} if row.green_id is None else {"green": row.green_id}
+    return {**green, "white": row.white_id, **others}
 
 
 async def _reset(parties: Sequence[_Party], database: Database, config: BattleConfig) -> None:
@@ -172,12 +185,12 @@ def _result(database: Database, claimed: Claim) -> Mapping[str, Any] | None:
         return battling.find_battle(session, claimed.slug).result
 
 
-def _new_words(database: Database, slug: str) -> dict[Role, str]:
+def _new_words(database: Database, slug: str, parties: Sequence[str]) -> dict[str, str]:
     """The words that open this try of a battle to its agents, one for each; earlier ones open nothing any more."""
-    words: dict[Role, str] = {role: BATTLE_PREFIX + secrets.token_urlsafe(24) for role in ROLES}
+    words = {who: BATTLE_PREFIX + secrets.token_urlsafe(24) for who in parties}
     with database.writing() as session:
         row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).one()
-        hashes = {_hash(word): role for role, word in words.items()}
+        hashes = {_hash(word): who for who, word in words.items()}
         row.about = json.dumps(json.loads(row.about) | {"words": hashes})
     return words
 
@@ -186,7 +199,8 @@ class Opened(NamedTuple):
     """What a word opens, and whose it is."""
 
     battle: Battle
-    role: Role
+    who: str
+    """`green`, `white`, or the id of a further white agent."""
 
 
 def opened(session: Session, word: str) -> Opened | None:
@@ -195,9 +209,9 @@ def opened(session: Session, word: str) -> Opened | None:
         return None
     wanted = _hash(word)
     for row in session.scalars(select(Battle).where(Battle.state == "running")):
-        role = json.loads(row.about).get("words", {}).get(wanted)
-        if role is not None:
-            return Opened(row, role)
+        who = json.loads(row.about).get("words", {}).get(wanted)
+        if who is not None:
+            return Opened(row, who)
     return None
 
 

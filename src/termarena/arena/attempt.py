@@ -313,6 +313,8 @@ def _told(call: ToolCall) -> str:
             return value
         if isinstance(value, list | tuple) and value:
             return " ".join(map(str, value))
+    if {"cols", "rows"} <= call.arguments.keys():
+        return f"{call.arguments['cols']}x{call.arguments['rows']}"
     return json.dumps(dict(call.arguments), ensure_ascii=False, default=str) if call.arguments else ""
 
 

@@ -22,11 +22,12 @@ __all__ = [
     "battle_of",
     "contender_of",
     "event_of",
+    "others_of",
 ]
 
 BattleState = Literal["queued", "running", "finished", "failed", "infra_error", "cancelled"]
 """failed: refused, or a referee elsewhere gave it up. infra_error: our machinery did. cancelled: someone with a key
-did, and nothing of it runs any more. These three can be retried."""
+did, and nothing of it runs any more. These three can be retried, and `finished` with trials that have no score."""
 Role = Literal["white", "green"]
 MOST_ROWS = 300
 LARGEST_NUMBER = 1_000_000_000
@@ -73,6 +74,8 @@ class BattleRow(_Frozen):
     id: str
     state: BattleState
     white: ContenderRow
+    others: tuple[str, ...]
+    """Further agents that are measured, as AgentBeats' backend calls them."""
     green: ContenderRow | None
     """None: the server's own referee."""
     config: Mapping[str, Any]
@@ -95,8 +98,10 @@ class BattleRow(_Frozen):
 
     @property
     def can_be_retried(self) -> bool:
-        """Whether it came to no result."""
-        return self.state in ("failed", "infra_error", "cancelled")
+        """Whether it came to no result, or to one that lacks trials: those are nobody's failure."""
+        return self.state in ("failed", "infra_error", "cancelled") or (
+            self.state == "finished" and bool(self.unscored)
+        )
 
     @property
     def solved(self) -> str | None:
@@ -162,6 +167,7 @@ def battle_of(row: Battle, white: Contender, green: Contender | None) -> BattleR
         id=row.slug,
         state=cast("BattleState", row.state),
         white=contender_of(white),
+        others=tuple(one["name"] for one in others_of(row)),
         green=None if green is None else contender_of(green),
         config=json.loads(row.config),
         result=None if row.result is None else json.loads(row.result),
@@ -173,6 +179,12 @@ def battle_of(row: Battle, white: Contender, green: Contender | None) -> BattleR
             )
         },
     )
+
+
+def others_of(row: Battle) -> list[dict[str, str]]:
+    """Further white agents: each its `name` in the battle and its `agent_id`."""
+    found: list[dict[str, str]] = json.loads(row.about).get("others", [])
+    return found
 
 
 def event_of(row: BattleEvent) -> EventRow:

@@ -17,7 +17,7 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import aliased
 
 from termarena.arena import contenders
-from termarena.arena.battle_views import BattleRow, BattleState, EventRow, battle_of, event_of
+from termarena.arena.battle_views import BattleRow, BattleState, EventRow, battle_of, event_of, others_of
 from termarena.arena.ingest import plain
 from termarena.arena.schema import Battle, BattleEvent, Contender
 from termarena.core.errors import NotFound, Refused
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from termarena.arena.battle_views import Role
     from termarena.arena.database import Database
     from termarena.arena.keys import Holder
 
@@ -74,7 +73,7 @@ class Wish:
     by: str
     """The name of a key."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """How it is fought, where that is not as usual."""
+    """How it is fought, where that is not as usual; `others` are further white agents, by `name` and `agent_id`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +86,9 @@ class Claim:
     green_url: str | None
     config: Mapping[str, Any]
     about: Mapping[str, Any] = field(default_factory=dict)
-    sealed_keys: Mapping[Role, str] = field(default_factory=dict, repr=False)
-    """What its agents ask for, as `Seal` wrote it."""
-    keys: Mapping[Role, str] = field(default_factory=dict, repr=False)
+    sealed_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What its agents ask for, as `Seal` wrote it: of `white`, of `green`, of a further one by its id."""
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The same, opened by whoever fights it."""
 
     @property
@@ -104,6 +103,8 @@ def create(database: Database, wish: Wish) -> BattleRow:
     with database.writing() as session:
         white = _in_role(session, wish.white, "white")
         green = None if wish.green is None else _in_role(session, wish.green, "green")
+        for one in wish.about.get("others", ()):
+            _in_role(session, one["agent_id"], "white")
         waiting = select(func.count()).select_from(Battle).where(Battle.state == "queued")
         if (session.scalar(waiting) or 0) >= MOST_WAITING:
             raise Refused(f"{MOST_WAITING} battles wait already", status=429, hint="ask again later")
@@ -163,10 +164,12 @@ def claim(database: Database, server: str, *, lease_s: float, has_referee: bool)
             return None
         white = session.get_one(Contender, row.white_id)
         green = None if row.green_id is None else session.get_one(Contender, row.green_id)
-        keys: dict[Role, str | None] = {"white": white.sealed_key, "green": green.sealed_key if green else None}
+        keys = {"white": white.sealed_key, "green": green.sealed_key if green else None}
         row.state, row.claimed_by, row.tries, row.started_at = "running", server, row.tries + 1, now()
         row.leased_until_s, row.ended_at, row.result, row.message = _clock(session) + lease_s, None, None, ""
         loaded = json.loads(row.config), json.loads(row.about)
+        others = Contender.slug.in_([one["agent_id"] for one in others_of(row)])
+        keys |= {one.slug: one.sealed_key for one in session.scalars(select(Contender).where(others))}
         sealed = {role: key for role, key in keys.items() if key is not None}
         claimed = Claim(row.slug, row.tries, white.url, green.url if green else None, *loaded, sealed_keys=sealed)
         row.run = f"battle_{claimed.name}" if green is None else None
@@ -237,14 +240,16 @@ def _close(session: Session, row: Battle, state: BattleState, message: str) -> N
 
 
 def retry(database: Database, slug: str, by: str) -> BattleRow:
-    """Put a battle without a result into the queue again. Raises NotFound, and Refused for any other."""
+    """Put a battle without a whole result into the queue again. Raises NotFound, and Refused for any other."""
     with database.writing() as session:
         # Held first: another server may have put it into the queue, and begun, since it was looked at.
         row = session.scalars(select(Battle).where(Battle.slug == slug).with_for_update()).first()
         shown = find_battle(session, slug)
         if row is None or not shown.can_be_retried:
-            raise Refused(f"this battle is {shown.state}", status=409, hint="only what came to no result is retried")
-        row.state, row.message, row.cancelled_by = "queued", "", None
+            raise Refused(
+                f"this battle is {shown.state}", status=409, hint="only what came to no whole result is retried"
+            )
+        row.state, row.message, row.cancelled_by, row.result = "queued", "", None, None
         _event(session, row.id, "state", {"state": "queued", "by": by})
         session.flush()
         return find_battle(session, slug)

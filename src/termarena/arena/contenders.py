@@ -70,7 +70,7 @@ async def fetch(url: str, policy: AddressPolicy, key: str | None = None) -> Card
     """
     try:
         from termarena.battles.addresses import open_http  # noqa: PLC0415 - an extra
-        from termarena.battles.conversation import BROKEN, fetch_card  # noqa: PLC0415 - as above
+        from termarena.battles.conversation import BROKEN, fetch_card, unreachable  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
         raise MissingExtra(str(error.name), extra="battles", purpose="agents behind an address") from error
     try:
@@ -83,7 +83,7 @@ async def fetch(url: str, policy: AddressPolicy, key: str | None = None) -> Card
         raise AgentUnreachable(url, f"it gave no card within {CARD_S:g} s") from error
     except BROKEN as error:
         told = " ".join(str(error).split())[:300] or type(error).__name__
-        raise AgentUnreachable(url, f"its card cannot be had: {told}") from error
+        raise unreachable(url, f"its card cannot be had: {told}", error) from error
     if not card.name or not card.skills:
         raise AgentUnreachable(url, f"its card lacks {'skills' if card.name else 'a name'}")
     skills = tuple(_text(skill.name, 100) for skill in list(card.skills)[:MOST_SKILLS])
@@ -173,10 +173,8 @@ def forget(database: Database, slug: str, holder: Holder) -> None:
         row = find(session, slug)
         if row.owner != holder.name and not holder.may("admin"):
             raise Refused("another key registered this agent", status=403)
-        fought = (
-            select(func.count()).select_from(Battle).where((Battle.white_id == row.id) | (Battle.green_id == row.id))
-        )
-        if session.scalar(fought):
+        is_party = (Battle.white_id == row.id) | (Battle.green_id == row.id) | Battle.about.contains(f'"{row.slug}"')
+        if session.scalar(select(func.count()).select_from(Battle).where(is_party)):
             raise Refused("it is part of a battle", status=409, hint="battles are kept, and so are those who fought")
         session.delete(row)
 

@@ -166,6 +166,7 @@ def _trial_page(detail: RunDetail, trial: TrialRow, folder: RunFolder, links: Fo
         first_step=0,
         cast_text=cast,
         has_replay=cast is not None,
+        cast_problem=None,
         is_large=False,
         is_live=False,
     )

@@ -20,7 +20,15 @@ from termarena.arena import battling
 from termarena.arena.agentbeats_battle import CONTRACT, fight_by_report
 from termarena.arena.contenders import Registry, look_again
 from termarena.arena.sealing import Seal
-from termarena.core.errors import AddressRefused, AgentUnreachable, BattleRefused, SandboxError, TermArenaError
+from termarena.core.ending import cancel_once
+from termarena.core.errors import (
+    AddressRefused,
+    AgentGone,
+    AgentUnreachable,
+    BattleRefused,
+    SandboxError,
+    TermArenaError,
+)
 from termarena.core.run_folder import RunFolder
 from termarena.core.scrub import Scrubber
 
@@ -126,7 +134,7 @@ class Hall:
             finally:
                 self.mcp = None
                 for task in tasks:
-                    _cancel_once(task)
+                    cancel_once(task)
                 await asyncio.wait(tasks)
                 await referee.aclose()
 
@@ -163,7 +171,7 @@ class Hall:
     def _cancel(self, slug: str, by: str) -> None:
         if slug in self._fights and slug not in self._cancelled:
             self._cancelled[slug] = by
-            _cancel_once(self._fights[slug])
+            cancel_once(self._fights[slug])
 
     async def _fight_on(self, config: BattleConfig, referee: Referee) -> None:
         assert self._wake is not None  # noqa: S101 - made before
@@ -194,13 +202,13 @@ class Hall:
                 await teller.flush()
                 await self._end(claimed, config, fought, teller.scrubber)
         except asyncio.CancelledError:
-            _cancel_once(fought)
+            cancel_once(fought)
             await asyncio.wait({fought})
             await asyncio.shield(self._end(claimed, config, fought, teller.scrubber))
             raise
         finally:
             for task in (fought, leasing, telling):
-                _cancel_once(task)
+                cancel_once(task)
             await asyncio.wait({fought, leasing, telling})
             for held in (self._fought, self._fights, self._cancelled):
                 held.pop(claimed.slug, None)
@@ -260,12 +268,6 @@ class Hall:
                 return
 
 
-def _cancel_once(task: asyncio.Task[Any]) -> None:
-    """A second word would end the cleaning up as well."""
-    if not task.cancelling():
-        task.cancel()
-
-
 class _Fought(NamedTuple):
     """A battle that is fought here: its run, and what takes its secrets out of it."""
 
@@ -283,6 +285,8 @@ def _told(
     error = fought.exception()
     if error is None:
         return _judged(fought.result())
+    if isinstance(error, AgentGone):
+        return "infra_error", error.message, None
     if isinstance(error, BattleRefused | AgentUnreachable | AddressRefused):
         return "failed", f"{error.message}{f' ({error.hint})' if error.hint else ''}", None
     if isinstance(error, TermArenaError) and not isinstance(error, SandboxError):
@@ -292,12 +296,13 @@ def _told(
 
 
 def _judged(result: Mapping[str, Any]) -> tuple[BattleState, str, Mapping[str, Any]]:
-    """Of a battle that came to a result; one of our own in which nothing could be scored has measured nobody."""
+    """Of a battle that came to a result; one of our own that was stopped, since nobody was there any more, or in which
+    nothing could be scored, has not measured what was asked for."""
     from termarena.battles.results import summary_text  # noqa: PLC0415 - an extra
 
     if not {"battle_id", "score", "max_score", "unscored"} <= result.keys():
         return "finished", str(result.get("message", "")), result
-    if result["unscored"] and result["unscored"] == result["max_score"]:
+    if result["unscored"] and (result["unscored"] == result["max_score"] or result.get("stopped")):
         return "infra_error", f"{summary_text(result)}: {_first_fault(result)}", result
     return "finished", summary_text(result), result
 

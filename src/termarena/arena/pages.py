@@ -137,7 +137,10 @@ def trial(held: HeldNow, run: Slug, task: Slug, attempt: Attempt, chosen: Annota
     shown = next((one for one in tries if (one.is_counted if retry is None else one.retry == retry)), None)
     if shown is None:
         raise NotFound("no such try of this trial")
-    seen = read_attempt(folder.attempt_in(shown.task_slug, attempt, retry=shown.retry), first_step=chosen.step)
+    tried = folder.attempt_in(shown.task_slug, attempt, retry=shown.retry)
+    seen = read_attempt(tried, first_step=chosen.step)
+    is_large = bool(seen.casts) and seen.casts[0].size_bytes > LARGE_BYTES
+    cast_problem = held.segments.problem(tried.cast()) if is_large else None
     place = f"{attempt}-retry-{shown.retry}" if shown.retry else str(attempt)
     return _page(
         "trial.html",
@@ -148,8 +151,9 @@ def trial(held: HeldNow, run: Slug, task: Slug, attempt: Attempt, chosen: Annota
         place=place,
         first_step=chosen.step,
         cast_text=None,
-        has_replay=bool(seen.casts),
-        is_large=bool(seen.casts) and seen.casts[0].size_bytes > LARGE_BYTES,
+        has_replay=bool(seen.casts) and cast_problem is None,
+        cast_problem=cast_problem,
+        is_large=is_large,
         is_live=True,
     )
 

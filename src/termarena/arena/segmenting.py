@@ -1,4 +1,5 @@
-"""Large recordings in pieces: cut once, kept beside the runs, the oldest ones given up."""
+"""Large recordings in pieces: cut once, kept beside the runs, the oldest ones given up. That one cannot be cut is kept
+in the place of its pieces: the next viewer is told at once."""
 
 from __future__ import annotations
 
@@ -27,8 +28,10 @@ AT_ONCE: Final = 2
 LONGEST_CUT_S: Final = 300.0
 NICENESS: Final = 10
 """Pages come first."""
-SHOWS_NOTHING, NO_RECORDING = 3, 4
+SHOWS_NOTHING, NO_RECORDING, NO_PLACE = 3, 4, 5
 """How `cut_alone` ends where there are no pieces."""
+PROBLEM: Final = "problem.txt"
+FETCH: Final = "fetch it: termarena replay plays it in a terminal"
 MOST_TOLD_BYTES: Final = 500
 
 
@@ -46,11 +49,17 @@ class Segments:
         """A piece of a recording, or its index. Raises NotFound, OSError."""
         folder = self._place / await asyncio.to_thread(_name, recording)
         path = folder / name
-        if not await asyncio.to_thread((folder / INDEX).is_file):
+        if not await asyncio.to_thread(_is_settled, folder):
             await self._cut_once(recording, folder)
+        if problem := await asyncio.to_thread(_problem_in, folder):
+            raise NotFound(problem, hint=FETCH)
         if not await asyncio.to_thread(path.is_file):
             raise NotFound("no such piece of this recording", hint="index.json lists those there are")
         return path
+
+    def problem(self, recording: Path) -> str | None:
+        """Why it could not be cut when that was tried; None where it was not, or could be. Raises OSError."""
+        return _problem_in(self._place / _name(recording))
 
     async def _cut_once(self, recording: Path, folder: Path) -> None:
         """Whoever comes while it is cut waits for the same; who goes away ends nothing."""
@@ -64,7 +73,8 @@ class Segments:
         async with self._room:
             made = await asyncio.to_thread(self._draft)
             try:
-                await cut_elsewhere(recording, made)
+                if problem := await cut_elsewhere(recording, made):
+                    await asyncio.to_thread(_leave_only, made, problem)
                 await asyncio.to_thread(self._keep, made, folder)
             finally:
                 await asyncio.to_thread(shutil.rmtree, made, ignore_errors=True)
@@ -75,7 +85,7 @@ class Segments:
 
     def _keep(self, made: Path, folder: Path) -> None:
         """Put it into its place, and give up the oldest, and what a server that was killed left behind."""
-        if not (folder / INDEX).is_file():  # else another server was first, and its viewers read there
+        if not _is_settled(folder):  # else another server was first, and its viewers read there
             shutil.rmtree(folder, ignore_errors=True)
             made.rename(folder)
         found = sorted((_made_at(path), path) for path in self._place.iterdir())
@@ -93,8 +103,8 @@ class Segments:
             await asyncio.wait(cutting)
 
 
-async def cut_elsewhere(recording: Path, into: Path) -> None:
-    """Raises NotFound where there is nothing to play."""
+async def cut_elsewhere(recording: Path, into: Path) -> str | None:
+    """Why there are no pieces of it, now or ever; None where there are. Raises NotFound where they cannot be kept."""
     program = "from termarena.arena.segmenting import cut_alone; cut_alone()"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-c", program, str(recording), str(into)),
@@ -105,19 +115,20 @@ async def cut_elsewhere(recording: Path, into: Path) -> None:
     try:
         async with asyncio.timeout(LONGEST_CUT_S):
             told = (await process.communicate())[1]
-    except TimeoutError as error:
-        raise NotFound("this recording takes too long to be cut", hint="fetch it, and play it elsewhere") from error
+    except TimeoutError:
+        return f"this recording was not cut into pieces within {LONGEST_CUT_S:g} s"
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    words = told.decode("utf-8", "replace")[:MOST_TOLD_BYTES]
+    if process.returncode == NO_PLACE:
+        raise NotFound(f"this recording cannot be cut into pieces now: {words}", hint=FETCH)
     if process.returncode == SHOWS_NOTHING:
-        raise NotFound("this recording shows nothing")
+        return "this recording shows nothing"
     if process.returncode:
-        problem = (
-            told.decode("utf-8", "replace")[:MOST_TOLD_BYTES] if process.returncode == NO_RECORDING else "it broke"
-        )
-        raise NotFound(f"this recording cannot be played: {problem}")
+        return f"this recording cannot be played: {words if process.returncode == NO_RECORDING else 'cutting it broke'}"
+    return None
 
 
 def cut_alone() -> None:
@@ -126,10 +137,31 @@ def cut_alone() -> None:
     recording, into = map(Path, sys.argv[1:3])
     try:
         is_shown = cut_recording(recording, into)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         sys.stderr.write(str(error))
         sys.exit(NO_RECORDING)
+    except OSError as error:
+        sys.stderr.write(error.strerror or type(error).__name__)
+        sys.exit(NO_PLACE)
     sys.exit(0 if is_shown else SHOWS_NOTHING)
+
+
+def _is_settled(folder: Path) -> bool:
+    return (folder / INDEX).is_file() or (folder / PROBLEM).is_file()
+
+
+def _problem_in(folder: Path) -> str | None:
+    try:
+        return (folder / PROBLEM).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _leave_only(made: Path, problem: str) -> None:
+    """In the place of pieces that came to no end."""
+    shutil.rmtree(made)
+    made.mkdir()
+    (made / PROBLEM).write_text(problem, encoding="utf-8")
 
 
 def _made_at(path: Path) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from termarena.core.errors import JournalDamaged
 from termarena.core.scrub import Scrubber
+from termarena.core.scrub_events import EventScrubber, TextEvent
 from termarena.runs.journal import JournalReader
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ BLOCK_BYTES: Final = 1 << 20
 LONGEST_LINE_BYTES: Final = 4 << 20
 SHOWN_TEXT: Final = 2_000
 """Characters of a command or an answer."""
+WHOLE: Final = frozenset({"r", "m"})
+SHOWN: Final = WHOLE | {"o"}
+"""Of a recording: sizes, markers and output; what was typed is not shown."""
 
 
 class Happening(NamedTuple):
@@ -157,33 +161,26 @@ class _Screen:
     """The events of a recording without secrets: what may be the beginning of one waits for the rest."""
 
     def __init__(self, scrubber: Scrubber) -> None:
-        self._scrubber = scrubber
-        self._held = b""
+        self._events = EventScrubber(scrubber, whole=WHOLE)
         self._at = 0.0
 
     def feed(self, row: Any) -> Iterator[list[Any]]:  # noqa: ANN401 - a line of a recording
         """A line of the file becomes none, one or more events; the header becomes the first size."""
         if isinstance(row, dict):
             yield [0.0, "r", f"{row.get('width', 80)}x{row.get('height', 24)}"]
-        elif isinstance(row, list) and len(row) == 3 and isinstance(row[2], str):  # noqa: PLR2004 - time, code, text
+        elif isinstance(row, list) and len(row) == 3 and isinstance(row[2], str) and row[1] in SHOWN:  # noqa: PLR2004 - time, code, text
             at, code, text = row
             self._at = float(at) if isinstance(at, int | float) else self._at
-            if code == "o":
-                yield from self._output(text.encode("utf-8", "replace"))
-            elif code in ("r", "m"):
-                yield [self._at, code, self._scrubber.scrub(text)[:SHOWN_TEXT]]
-
-    def _output(self, content: bytes) -> Iterator[list[Any]]:
-        clean = self._scrubber.scrub_bytes(self._held + content)
-        keep = self._scrubber.unsettled(clean)
-        shown, self._held = clean[: len(clean) - keep], clean[len(clean) - keep :]
-        if shown:
-            yield [self._at, "o", shown.decode("utf-8", "replace")]
+            yield from _listed(self._events.add(TextEvent(self._at, code, text)))
 
     def rest(self) -> Iterator[list[Any]]:
-        shown, self._held = self._held, b""
-        if shown:
-            yield [self._at, "o", shown.decode("utf-8", "replace")]
+        return _listed(self._events.rest())
+
+
+def _listed(events: Iterator[TextEvent]) -> Iterator[list[Any]]:
+    for event in events:
+        if event.text:
+            yield [event.at_s, event.code, event.text if event.code == "o" else event.text[:SHOWN_TEXT]]
 
 
 def _step(row: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a line of messages.jsonl

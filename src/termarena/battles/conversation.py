@@ -37,6 +37,8 @@ CANCEL_S: Final = 2.0
 POLL_S: Final = 0.25
 STREAM_END_S: Final = 0.2
 OLD_CARD_PATH: Final = "/.well-known/agent.json"
+# How a gateway answers for a server that is not there, or not yet.
+GATEWAYS: Final = frozenset({502, 503, 504})
 # What the SDK, protobuf and httpx raise for an answer that is none.
 BROKEN: Final = (
     *(A2AError, JsonFormatError, httpx.HTTPError, httpx.InvalidURL, httpx.StreamError),
@@ -199,7 +201,9 @@ async def fetch_card(http: httpx.AsyncClient, url: str) -> AgentCard:
     resolver = A2ACardResolver(http, base)
     try:
         card = await resolver.get_agent_card()
-    except A2AClientError:
+    except A2AClientError as error:
+        if _status_for_absent(error):  # whichever path is asked
+            raise
         card = await resolver.get_agent_card(relative_card_path=OLD_CARD_PATH)
     for interface in card.supported_interfaces:
         if origin_of(interface.url) != origin_of(base):
@@ -208,11 +212,20 @@ async def fetch_card(http: httpx.AsyncClient, url: str) -> AgentCard:
 
 
 def unreachable(url: str, problem: str, cause: BaseException, *, hint: str | None = None) -> AgentUnreachable:
-    """What to raise for what was raised: `AgentGone` where there was no connection at all. `hint`: else a white's."""
+    """What to raise for what was raised: `AgentGone` where there was no connection at all, or where a gateway answered
+    for its card. `hint`: else a white's."""
+    if status := _status_for_absent(cause):
+        return AgentGone(url, f"its card is answered with status {status}, as for one that is not there", hint=hint)
     below = _no_connection(cause)
     if below is None:
         return AgentUnreachable(url, problem, hint=hint)
     return AgentGone(url, f"nobody is there: {_words(below)}", hint=hint)
+
+
+def _status_for_absent(cause: BaseException) -> int | None:
+    """The status of a card that a gateway answered for; None where that is not what happened."""
+    status = cause.status_code if isinstance(cause, AgentCardResolutionError) else None
+    return status if status in GATEWAYS else None
 
 
 def _no_connection(cause: BaseException) -> httpx.RequestError | None:

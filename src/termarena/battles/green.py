@@ -14,6 +14,7 @@ from a2a.types import TaskState
 
 from termarena.battles.orders import Introduction, Order, read_order
 from termarena.battles.results import summary_text
+from termarena.core.ending import end_tasks
 from termarena.core.errors import BattleRefused, TermArenaError
 
 if TYPE_CHECKING:
@@ -71,17 +72,12 @@ class GreenExecutor(AgentExecutor):
         """End the battle, with everything of it, then say so."""
         fought = self._fought_in.get(context.task_id or "")
         if fought is not None:
-            fought.cancel()
-            await asyncio.wait({fought})
+            await end_tasks(fought)
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
     async def aclose(self) -> None:
         """End every battle, then the floor."""
-        fought = set(self._background.values())
-        for battle in fought:
-            battle.cancel()
-        if fought:
-            await asyncio.wait(fought)
+        await end_tasks(*self._background.values())
         await self._referee.aclose()
 
     # Introductions: who the referee is, told before the battle.
@@ -118,9 +114,10 @@ class GreenExecutor(AgentExecutor):
                 await updater.update_status(TaskState.TASK_STATE_WORKING, message)
             result = fought.result()
         finally:
-            del self._fought_in[updater.task_id]
-            fought.cancel()
-            await asyncio.wait({fought})
+            try:
+                await end_tasks(fought)
+            finally:
+                del self._fought_in[updater.task_id]
         summary = summary_text(result)
         await updater.add_artifact([new_text_part(summary), new_data_part(result)], name="Result")
         await updater.complete(_words(updater, summary))

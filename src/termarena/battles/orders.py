@@ -73,6 +73,8 @@ class Order:
     backend_url: str | None = None
     white_key: str | None = field(default=None, repr=False)
     """What the white agent asks for; in no message that we get, only from whoever has us as a part."""
+    others: tuple[str, ...] = ()
+    """Further white agents that were named, as the backend calls them: nobody referees them here."""
     is_background: bool = False
     """Whether the answer must come at once, and the result goes elsewhere."""
 
@@ -118,12 +120,13 @@ def _battle_start(table: Mapping[str, object]) -> Order:
     if not isinstance(opponents, Sequence) or not opponents or not isinstance(opponents[0], Mapping):
         raise BattleRefused("battle_start names no opponent_infos with an agent_url")
     context = context if isinstance(context, Mapping) else {}
-    first = opponents[0]
+    first, *others = opponents
     return Order(
         _address(first.get("agent_url")),
         battle_id=_name(table.get("battle_id") or context.get("battle_id")),
         white_name=str(first.get("name") or "white_agent"),
         backend_url=_optional(context.get("backend_url")),
+        others=tuple(str(one.get("name") if isinstance(one, Mapping) else one)[:200] for one in others),
         is_background=True,
     )
 

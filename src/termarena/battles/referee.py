@@ -17,6 +17,7 @@ from termarena.battles.orders import with_config
 from termarena.battles.results import result_of, summary_text
 from termarena.battles.session import SessionLimits, Tally
 from termarena.battles.white_agent import WhiteAgent, WhiteOptions
+from termarena.core.ending import end_tasks
 from termarena.core.errors import AddressRefused, AgentGone, BattleRefused, FetchError, NotFound
 from termarena.core.records import write_record
 from termarena.core.run_folder import RunFolder
@@ -97,6 +98,9 @@ class Referee:
 
         Raises `BattleRefused` before anything is written. Cancelled, it ends every trial first.
         """
+        if order.others:
+            named = ", ".join((order.white_name, *order.others))
+            raise BattleRefused(f"one white agent fights here at a time, not {named}", hint="a battle for each of them")
         tasks = self._choose(order)
         async with self._floor.battle():
             return await self._fight(order, tasks, say)
@@ -235,9 +239,7 @@ class Referee:
             await posting  # BattleOver: nothing that follows counts
             return await fought
         finally:
-            for task in (fought, posting):
-                task.cancel()
-            await asyncio.wait({fought, posting})
+            await end_tasks(fought, posting)
 
     async def aclose(self) -> None:
         """End every sandbox."""

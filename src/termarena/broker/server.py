@@ -25,8 +25,8 @@ QUEUE: Final = 1024
 """Connections that wait to be taken: as many trials may start at once."""
 CONNECTIONS: Final = 4096
 """At once, of all trials and strangers; fewer where this process may not open twice as many files."""
-FIRST_REQUEST_S: Final = 30.0
-"""For whoever has connected to ask something."""
+HEAD_S: Final = 30.0
+"""For whoever has connected, or has begun another request, to come to the end of its headers."""
 FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
 
 
@@ -138,6 +138,36 @@ def _files_at_once() -> int:
     return 1 << 20 if limit == resource.RLIM_INFINITY else limit
 
 
+class _Patience:
+    """Closes a connection on which a request that is awaited, or has begun, does not come to the end of its headers."""
+
+    def __init__(self, door: Any) -> None:  # noqa: ANN401 - uvicorn is an extra
+        """`door` is the connection as uvicorn holds it."""
+        self._door = door
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self) -> None:
+        """See whether a request is being answered, or else count the time until one is."""
+        if self._is_answering():
+            self.end()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(HEAD_S, self._lose)
+
+    def end(self) -> None:
+        """Count no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _is_answering(self) -> bool:
+        cycle = self._door.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _lose(self) -> None:
+        if not self._is_answering():
+            self._door.transport.close()
+
+
 def _door(connections: int) -> Any:  # noqa: ANN401 - uvicorn is an extra
     """What takes uvicorn's connections: so many of them, and none that only waits."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol  # noqa: PLC0415 - an extra, and slow to import
@@ -145,26 +175,25 @@ def _door(connections: int) -> Any:  # noqa: ANN401 - uvicorn is an extra
     protocol: Any = AutoHTTPProtocol
 
     class Door(protocol):  # type: ignore[misc] # which of two classes it is depends on what is installed
-        patience: asyncio.TimerHandle | None = None
-
         def connection_made(self, transport: asyncio.Transport) -> None:
             """Take one, unless there are too many."""
             super().connection_made(transport)
+            self.patience = _Patience(self)
             if len(self.connections) > connections:
                 transport.write(FULL)
                 transport.close()
             else:
-                self.patience = asyncio.get_running_loop().call_later(FIRST_REQUEST_S, self._expect_request)
+                self.patience.look()
+
+        def data_received(self, data: bytes) -> None:
+            """A part of a request, on a connection that was used before or not."""
+            super().data_received(data)
+            self.patience.look()
 
         def connection_lost(self, exc: Exception | None) -> None:
             """Forget it at once: a sandbox can open and close thousands in the time that one is waited for."""
-            if self.patience is not None:
-                self.patience.cancel()
+            self.patience.end()
             super().connection_lost(exc)
-
-        def _expect_request(self) -> None:
-            if self.cycle is None:
-                self.transport.close()
 
     return Door
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from termarena.cli.ending import print_outcome
 from termarena.cli.live import listening
 from termarena.cli.output import ExitStatus, say
-from termarena.core.errors import AgentGone, HeadLost, RunNotWritable
+from termarena.core.errors import AgentGone, ClusterLost, RunNotWritable
 from termarena.reports import build_report, write_report
 from termarena.runs.reading import read_run
 from termarena.runs.running import execute
@@ -35,12 +35,12 @@ def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool, budget: Budge
 
     130 when it was interrupted, 1 when nothing at all could be scored, else 0 whatever the score. Raises
     RunNotWritable when the run's folder takes no more, AgentGone when nobody is at the agent's address any more,
-    HeadLost when the cluster is gone.
+    ClusterLost when the cluster is gone.
     """
     try:
         with opened, _hanging_up(), listening() as listener:
             end = asyncio.run(execute(opened, runner, listener, budget=budget))
-    except (AgentGone, HeadLost):
+    except (AgentGone, ClusterLost):
         make_report(read_run(opened.folder))
         raise
     view = read_run(opened.folder)

@@ -31,7 +31,9 @@
     │   ├── EngineError          a container engine that does not answer or refuses (also an OSError)
     │   ├── ClusterError         a cluster that is not there, or has no node that can take a trial
     │   │   ├── NodeLost         a node took a trial and never said how it ended
-    │   │   └── HeadLost         the cluster's head is gone while a run went on: it can be resumed
+    │   │   └── ClusterLost      nothing more can be carried out there: the run has stopped, and can be resumed
+    │   │       ├── HeadLost     the cluster's head is gone
+    │   │       └── BudgetLost   the process that keeps the run's budget is gone
     │   ├── TerminalEnded        the shell of a terminal has ended; open another terminal
     │   ├── TerminalTimeout      a terminal did not come to the awaited state in time (also a TimeoutError)
     │   ├── NoExitStatus         a command ran in a terminal, and how it ended cannot be known
@@ -58,11 +60,13 @@ __all__ = [
     "AgentUnreachable",
     "BadBundle",
     "BattleRefused",
+    "BudgetLost",
     "BuildError",
     "BuildTimeout",
     "CapabilityMissing",
     "Cause",
     "ClusterError",
+    "ClusterLost",
     "DigestMismatch",
     "EngineError",
     "FetchError",
@@ -457,8 +461,20 @@ class NodeLost(ClusterError):
         self.problem = problem
 
 
-class HeadLost(ClusterError):
-    """The head of a cluster does not answer any more: nothing can be carried out there, and the run has stopped."""
+class ClusterLost(ClusterError):
+    """Nothing more can be carried out on a cluster: the run has stopped, and can be resumed."""
+
+
+class BudgetLost(ClusterLost):
+    """The process that keeps the run's budget is gone: whoever asks a model now would spend without a limit."""
+
+    def __init__(self) -> None:
+        """There is one in a run."""
+        super().__init__("the process that keeps the run's budget is lost")
+
+
+class HeadLost(ClusterLost):
+    """The head of a cluster does not answer any more."""
 
     def __init__(self, address: str, *, silent_s: float, hint: str | None = None) -> None:
         """`address` is the cluster's, `silent_s` how long it was waited for."""
@@ -530,7 +546,8 @@ class AgentUnreachable(AgentError, OSError):
 
 
 class AgentGone(AgentUnreachable):
-    """Nobody is at an agent's address: no connection was to be had. The next trial would find the same."""
+    """Nobody is at an agent's address: no connection was to be had, or a gateway said so. The next trial would find the
+    same."""
 
 
 class WorkspaceClosed(AgentError):

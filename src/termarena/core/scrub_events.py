@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from termarena.core.scrub import Scrubber, Span
 
@@ -15,6 +15,9 @@ __all__ = ["EventScrubber", "TextEvent"]
 
 CONTEXT_BYTES: Final = 16
 """What is kept of the text that was let through: more than any pattern looks back."""
+LONGEST_WAIT_S: Final = 5.0
+MOST_BEHIND: Final = 1_000
+"""How long, and how many, events of other kinds wait behind what may be the beginning of a secret."""
 
 
 class TextEvent(NamedTuple):
@@ -29,61 +32,95 @@ class TextEvent(NamedTuple):
 class _Waiting:
     at_s: float
     code: str
-    unsettled: bytes
+    left: int
+    """Bytes of it of which nobody knows yet whether they belong to a secret."""
     clean: bytes = b""
+
+
+@dataclass(slots=True)
+class _Kind:
+    """The texts of one kind, as if they were one."""
+
+    context: bytes = b""
+    pending: bytes = b""
+    unsettled: deque[_Waiting] = field(default_factory=deque)
+    """Whose texts are pending, in order."""
+    overtaken: deque[_Waiting] = field(default_factory=deque)
+    """Those that others did not wait for any longer."""
 
 
 class EventScrubber:
     """Lets events through in their order and at their times, without secrets.
 
-    What may be the beginning of a secret waits for more of its kind, and whatever comes after it waits too; an event
-    of which only the end has to wait is let through in two parts.
+    What may be the beginning of a secret waits for more of its kind, and what comes after it waits too; an event of
+    which only the end has to wait is let through in two parts. Events of other kinds do not wait for ever: after five
+    seconds, or a thousand events, they overtake it, and it follows at the time when it is known.
     """
 
-    def __init__(self, scrubber: Scrubber) -> None:
-        """At most what the longest secret takes waits."""
+    def __init__(self, scrubber: Scrubber, *, whole: frozenset[str] = frozenset()) -> None:
+        """At most what the longest secret takes waits. Texts of a `whole` kind do not go on in the next of it."""
         self._scrubber = scrubber
+        self._whole = whole
         self._queue: deque[_Waiting] = deque()
-        self._context: dict[str, bytes] = {}
+        self._kinds: dict[str, _Kind] = {}
+        self._now_s = 0.0
+        self._shown_s = 0.0
 
     def add(self, event: TextEvent) -> Iterator[TextEvent]:
         """What can be shown now that this has happened."""
-        self._queue.append(_Waiting(event.at_s, event.code, event.text.encode("utf-8", "surrogatepass")))
-        self._settle(event.code)
-        return self._let_through()
+        self._now_s = event.at_s
+        content = event.text.encode("utf-8", "surrogatepass")
+        waiting = _Waiting(event.at_s, event.code, len(content))
+        self._queue.append(waiting)
+        kind = self._kinds.setdefault(event.code, _Kind())
+        kind.pending += content
+        if content:
+            kind.unsettled.append(waiting)
+        self._settle(kind, is_last=event.code in self._whole)
+        return self._let_through([kind])
 
     def rest(self) -> Iterator[TextEvent]:
         """Everything that waits: no more will come."""
-        for code in {waiting.code for waiting in self._queue}:
-            self._settle(code, is_last=True)
-        return self._let_through()
+        for kind in self._kinds.values():
+            self._settle(kind, is_last=True)
+        return self._let_through([*self._kinds.values()])
 
-    def _settle(self, code: str, *, is_last: bool = False) -> None:
-        """Scrub the texts of one kind as if they were one, as far as what is to come can change nothing in them."""
-        waiting = [one for one in self._queue if one.code == code and one.unsettled]
-        context = self._context.get(code, b"")
-        joined = context + b"".join(one.unsettled for one in waiting)
-        spans = [span for span in self._scrubber.find(joined) if span.start >= len(context)]
+    def _settle(self, kind: _Kind, *, is_last: bool) -> None:
+        """Scrub what is pending as far as what is to come can change nothing in it."""
+        joined, at = kind.context + kind.pending, len(kind.context)
+        spans = [span for span in self._scrubber.find(joined) if span.start >= at]
         border = len(joined) if is_last else len(joined) - self._scrubber.unsettled(joined)
-        border = max(min([border, *(span.start for span in spans if span.start < border < span.end)]), len(context))
-        at = len(context)
-        for one in waiting:
-            end = at + len(one.unsettled)
-            cut = max(min(end, border), at)
+        border = max(min([border, *(span.start for span in spans if span.start < border < span.end)]), at)
+        kind.pending = joined[border:]
+        kind.context = b"" if is_last else joined[max(border - CONTEXT_BYTES, 0) : border]
+        while at < border:
+            one = kind.unsettled[0]
+            cut = min(at + one.left, border)
             one.clean += _shown(joined, spans, at, cut)
-            one.unsettled = joined[cut:end]
-            at = end
-        self._context[code] = joined[max(border - CONTEXT_BYTES, 0) : border]
+            one.left -= cut - at
+            at = cut
+            if not one.left:
+                kind.unsettled.popleft()
 
-    def _let_through(self) -> Iterator[TextEvent]:
+    def _let_through(self, settled: Sequence[_Kind]) -> Iterator[TextEvent]:
+        for kind in settled:
+            while kind.overtaken and (yield from self._show(kind.overtaken[0])):
+                kind.overtaken.popleft()
         while self._queue:
             first = self._queue[0]
-            if first.clean or not first.unsettled:
-                yield TextEvent(first.at_s, first.code, first.clean.decode("utf-8", "replace"))
-                first.clean = b""
-            if first.unsettled:
-                return
+            if not (yield from self._show(first)):
+                if self._now_s - first.at_s <= LONGEST_WAIT_S and len(self._queue) <= MOST_BEHIND:
+                    return
+                self._kinds[first.code].overtaken.append(first)
             self._queue.popleft()
+
+    def _show(self, one: _Waiting) -> Generator[TextEvent, None, bool]:
+        """What is clean of it; returns whether that is all."""
+        if one.clean or not one.left:
+            self._shown_s = max(self._shown_s, one.at_s)
+            yield TextEvent(self._shown_s, one.code, one.clean.decode("utf-8", "replace"))
+            one.clean = b""
+        return not one.left
 
 
 def _shown(content: bytes, spans: Sequence[Span], start: int, end: int) -> bytes:

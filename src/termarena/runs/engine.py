@@ -22,7 +22,7 @@ class TrialRunner(Protocol):
         """Carry out one trial and write its folder, `result.json` last; the folder is there and empty.
 
         Whatever a task, an agent or a sandbox does is in the result. Raises only OSError, where the folder itself
-        cannot be written, CancelledError, after everything the trial started has been stopped, and HeadLost, where
+        cannot be written, CancelledError, after everything the trial started has been stopped, and ClusterLost, where
         nobody is left who could carry trials out.
         """
 

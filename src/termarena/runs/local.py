@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from termarena.core.ending import cancel_once
 from termarena.runs.engine import EngineEvent, Job, TrialEnded, TrialStarting
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class LocalEngine:
         """As the contract says."""
         self.drain()
         for task in self._running.values():
-            task.cancel()
+            cancel_once(task)
 
     def _start(self, job: Job) -> None:
         self._announced = None

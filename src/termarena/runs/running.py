@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena import __version__
-from termarena.core.errors import AgentGone, HeadLost, RunNotWritable
+from termarena.core.errors import AgentGone, ClusterLost, HeadLost, RunNotWritable
 from termarena.core.scrub import Scrubber
 from termarena.runs.engine import TrialStarting
 from termarena.runs.listening import Listener, Progress, Quiet
@@ -63,8 +63,8 @@ async def execute(
     trials and ends the run as `interrupted`; the second ends the process at once, and the kernel ends its sandboxes.
     Whoever carries out several runs in one process has `takes_signals` False, and cancels instead.
     Raises `RunNotWritable` if the run's folder takes no more: running trials are let end first, no further one starts;
-    `AgentGone` if an agent elsewhere was not there for several trials in a row, `HeadLost` if a cluster is gone: those
-    that run are stopped, and the run can be resumed.
+    `AgentGone` if an agent elsewhere was not there for several trials in a row, `ClusterLost` if a cluster is gone:
+    those that run are stopped, and the run can be resumed.
     """
     execution = _Execution(run, runner, listener or Quiet(), budget or budget_here())
     with _interruptible(execution.interrupt) if takes_signals else nullcontext():
@@ -127,8 +127,8 @@ class _Execution:
             await self._follow_to_the_end()
             self._record("run_interrupted", {"reason": type(error).__name__})
             await self._sync()
-            if isinstance(error, HeadLost):
-                error.hint = f"start a cluster, then go on: {self._resume_words()} --address HOST:PORT"
+            if isinstance(error, ClusterLost):
+                error.hint = self._hint_after(error)
             raise
         return await self._end()
 
@@ -137,8 +137,13 @@ class _Execution:
         while True:
             try:
                 return await self._follow()
-            except HeadLost:
+            except ClusterLost:
                 continue
+
+    def _hint_after(self, lost: ClusterLost) -> str:
+        if isinstance(lost, HeadLost):
+            return f"start a cluster, then go on: {self._resume_words()} --address HOST:PORT"
+        return f"go on: {self._resume_words()}"
 
     def _resume_words(self) -> str:
         return f"termarena resume {shlex.quote(str(self._run.folder.path))}"

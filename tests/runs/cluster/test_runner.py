@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.tasks import make_task
-from termarena.core.errors import ClusterError, HeadLost
+from termarena.core.errors import BudgetLost, ClusterError, HeadLost
 from termarena.core.run_folder import AttemptFolder
 from termarena.runs.cluster import runner as runner_module
-from termarena.runs.cluster.connecting import Cluster, Node
-from termarena.runs.cluster.orders import Began
+from termarena.runs.cluster.connecting import THREAD, Cluster, Node
+from termarena.runs.cluster.orders import Began, Failed
 from termarena.runs.cluster.runner import RayTrials
+from termarena.runs.faults import blame
 from termarena.runs.opening import plan_of
 from termarena.runs.plan import RunOptions
 from termarena.runs.recording import read_result
@@ -154,11 +156,79 @@ async def test_a_head_that_is_lost_while_a_trial_is_handed_over_ends_that_one_to
     await runner.aclose()
 
 
+class Stuck(Silent):
+    """A cluster whose head is lost: what is asked of it is never answered."""
+
+    def nodes(self) -> tuple[Node, ...]:
+        threading.Event().wait()
+        raise AssertionError("nobody answers")
+
+    def close(self) -> None:
+        self.nodes()
+
+
+async def test_a_question_that_a_lost_head_never_answers_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "HEAD_SILENT_S", 0.02)
+    monkeypatch.setattr(runner_module, "HEAD_LOOK_S", 0.001)
+    task, folder = make_task(tmp_path / "task"), AttemptFolder(tmp_path / "attempt")
+    folder.path.mkdir()
+    launching = RayTrials(RunOptions(engine="ray"), run_id="run")
+    probing, leaving = (RayTrials(RunOptions(engine="ray"), run_id="run") for _ in range(2))
+    clusters = [Stuck() for _ in range(3)]
+    monkeypatch.setattr(runner_module, "connect", lambda _: clusters[1])
+    launching._connected, _, leaving._connected = clusters  # noqa: SLF001 - as after a probe
+    async with asyncio.timeout(60):
+        with pytest.raises(HeadLost):
+            await launching.run(plan_of(task, 1), task, folder=folder, retry=0)
+        with pytest.raises(HeadLost):
+            await probing.probe()
+        await launching.aclose()
+        await leaving.aclose()
+    assert [cluster.is_abandoned for cluster in clusters] == [True, True, True]
+    asked = [thread for thread in threading.enumerate() if thread.name == THREAD]
+    assert len(asked) >= 3
+    assert all(thread.daemon for thread in asked), "the process would wait for them at its end"
+
+
+class Spent(Silent):
+    """A cluster whose trials cannot ask what they may spend."""
+
+    def as_trial(self, work: Callable[..., object], needs: object) -> Any:  # noqa: ANN401 - as Ray's
+        del work, needs
+
+        class Asked:
+            async def _stream(self) -> AsyncIterator[Any]:
+                async def failed() -> Failed:
+                    return Failed(blame(BudgetLost(), "work"))
+
+                yield failed()
+
+            def remote(self, *_: object) -> AsyncIterator[Any]:
+                return self._stream()
+
+        return Asked()
+
+
+async def test_a_run_without_its_budget_is_stopped(tmp_path: Path) -> None:
+    cluster = Spent()
+    cluster.close = lambda: None  # type: ignore[method-assign] # the head is there
+    runner = RayTrials(RunOptions(engine="ray"), run_id="run")
+    runner._connected = cluster  # noqa: SLF001 - as after a probe
+    task, folder = make_task(tmp_path / "task"), AttemptFolder(tmp_path / "attempt")
+    folder.path.mkdir()
+    with pytest.raises(BudgetLost, match="keeps the run's budget is lost"):
+        await runner.run(plan_of(task, 1), task, folder=folder, retry=0)
+    assert not folder.result.exists(), "it is to be tried again"
+    await runner.aclose()
+
+
 async def test_a_node_that_does_not_answer_is_named_and_one_that_is_lost_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runner_module, "TELL_S", 0.001)
-    monkeypatch.setattr(runner_module, "ANSWER_S", 0.01)
+    monkeypatch.setattr(runner_module, "ANSWER_S", 0.4)
     cluster = Silent()
     cluster.close = lambda: None  # type: ignore[method-assign] # the head is there
     monkeypatch.setattr(runner_module, "connect", lambda _: cluster)

@@ -52,6 +52,8 @@ class Description(BaseModel):
     """A file below `$LOG_DIR` that is read instead of the standard output."""
     portable: Literal["no", "alone", "with-node"] = "no"
     """Whether it can be installed elsewhere for an image that lacks what it requires: alone, or with a Node.js."""
+    starts: Annotated[str, Field(min_length=1)] | None = None
+    """A script that fails where it does not start: tried once in every image that it is brought into."""
     mcp: McpForm = "none"
     """How the task's MCP servers stand in `$MCP_FILE`."""
 

@@ -19,7 +19,7 @@ from termarena.sandbox import Limits, Mount, Network, SandboxSpec
 from termarena.sandbox.drivers import open_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -40,6 +40,10 @@ TRUST: Final = "/etc/ssl/certs/ca-certificates.crt"
 TRUSTING: Final = ("NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE")
 """Installers that come with certificates of their own trust the sandbox's system as well."""
 SHOWN_CHARACTERS: Final = 4000
+SHOWN_WORDS: Final = 300
+START_S: Final = 120.0
+"""For an agent to say its version in an image: a large program that nobody has read yet takes seconds."""
+HAS_LOADER: Final = "test -e /lib64/ld-linux-x86-64.so.2 || test -e /lib/ld-linux-aarch64.so.1"
 CARRIED: Final = "carried/node"
 NODE: Final = f"{PREFIX}/{CARRIED}"
 NODE_VERSION: Final = "24.21.0"
@@ -205,15 +209,31 @@ def _lacks(description: Description, command: str) -> AgentNotInstalled:
 
 
 async def _try_in_image(description: Description, starting: Starting) -> None:
-    """Raises `AgentNotInstalled` where an agent that was installed elsewhere cannot run in the image."""
-    tried = f"test -e /lib64/ld-linux-x86-64.so.2 || test -e /lib/ld-linux-aarch64.so.1; {NODE} --version"
+    """Raises `AgentNotInstalled` where an agent that was installed elsewhere does not start in the image."""
     async with starting() as box:
-        script = tried if description.portable == "with-node" else tried.partition(";")[0]
-        done = await box.exec(["/bin/sh", "-e", "-c", script])
-    if done.exit_status != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        problem = f"the image has no {description.requires[0]}, and lacks the C libraries for one that is brought along"
-        raise AgentNotInstalled(description.name, problem, log_tail=said)
+        if (await box.exec(["/bin/sh", "-c", HAS_LOADER])).exit_status != 0:
+            raise _stays_out(description, "no GNU C library, which one that is brought along needs")
+        for script in _first_steps(description):
+            variables = {"PREFIX": PREFIX, "NODE": NODE, "HOME": "/tmp"}  # noqa: S108 - in a sandbox that nobody else sees
+            done = await box.exec(["/bin/sh", "-e", "-c", script], timeout_s=START_S, cwd="/", env=variables)
+            if done.exit_status != 0:
+                said = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace").strip()
+                last = said.splitlines()[-1][:SHOWN_WORDS] if said else f"status {done.exit_status}"
+                raise _stays_out(description, f"what is brought along does not start there: {last}", said)
+
+
+def _first_steps(description: Description) -> Iterator[str]:
+    """What has to work in an image before a trial may count on it."""
+    if description.portable == "with-node":
+        yield f"{NODE} --version"
+    if description.starts is not None:
+        yield description.starts
+
+
+def _stays_out(description: Description, problem: str, said: str = "") -> AgentNotInstalled:
+    hint = f"take an image with {description.requires[0]}, or add what is missing to the task's"
+    told = f"the image has no {description.requires[0]}, and {problem}"
+    return AgentNotInstalled(description.name, told, log_tail=said[-SHOWN_CHARACTERS:], hint=hint)
 
 
 def _failed(description: Description, done: ExecResult) -> AgentNotInstalled:

@@ -12,10 +12,11 @@
 
   // A driver of the player that shows what it is told, when it is told.
   const driver = ({ dispatch }, { cols, rows }) => {
+    const fit = (size) => screen.style.setProperty("--cols", size.cols);
     show = {
-      reset: (size) => dispatch("reset", { size }),
+      reset: (size) => { fit(size); dispatch("reset", { size }); },
       output: (text) => dispatch("output", text),
-      resize: (size) => dispatch("resize", size),
+      resize: (size) => { fit(size); dispatch("resize", size); },
     };
     return {
       init: () => { dispatch("reset", { size: { cols, rows } }); if (chosen) redraw(chosen); },

@@ -67,6 +67,7 @@
   const begin = ({ source, corners }) => {
     const times = steps.map((step) => shownTime(corners, step.at));
     place.replaceChildren();
+    place.style.setProperty("--cols", place.dataset.cols);
     const player = AsciinemaPlayer.create(source, place, {
       cols: Number(place.dataset.cols), rows: Number(place.dataset.rows), fit: "width", preload: true,
       poster: `npt:${corners[corners.length - 1][1] + 1}`, terminalLineHeight: 1.25,
@@ -83,10 +84,13 @@
     told.textContent = text;
     place.replaceChildren(told);
   };
-  const fail = () => say("The recording cannot be played; it can be fetched below.");
+  const fail = ({ told }) => say(`There is no replay here: ${told || "the recording cannot be played"}. It can be fetched below.`);
   const fetched = async (url) => {
     const answer = await fetch(url);
-    if (!answer.ok) throw new Error(String(answer.status));
+    if (!answer.ok) {
+      const document = await answer.json().catch(() => null);
+      throw Object.assign(new Error(String(answer.status)), { told: document?.error?.message });
+    }
     return answer;
   };
   const whole = (text) => {

@@ -27,6 +27,8 @@ _PROVIDERS_OWN: Final = (
     *("web_search_options", "plugins", "search_parameters", "enable_search", "search_options", "search_settings"),
     *("compound_custom", "models", "route", "preset"),
 )
+# Answers beside the first: each would be as long as a reply may be, and nobody here reads them.
+_SEVERAL: Final = ("n", "best_of")
 _FINISH: Final = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "refused": "content_filter"}
 _ROLES: Final[dict[str, Literal["system", "user", "assistant", "tool"]]] = {
     "system": "system",
@@ -64,7 +66,7 @@ class ChatDialect:
         return Request(messages, tools, sampling)
 
     def screen(self, body: Mapping[str, Any]) -> Screened:
-        """Without tools of the provider, its web search, its plugins and its other models."""
+        """Without tools of the provider, its web search, its plugins, its other models, and further answers."""
         refuse_addresses(body.get("messages"))
         refuse_fields(body, mcp_servers="a remote MCP server")
         kept, stripped = without_kinds(objects(body.get("tools"), "tools"), OWN_TOOLS)
@@ -74,6 +76,9 @@ class ChatDialect:
         for name in _PROVIDERS_OWN:
             if clean.pop(name, None):
                 stripped.append(name)
+        for name in _SEVERAL:
+            if clean.get(name) not in (None, 1):
+                stripped.append(f"{name}={clean.pop(name)!r:.20}")
         if "tools" in body and stripped:
             clean["tools"] = kept
             if not kept:

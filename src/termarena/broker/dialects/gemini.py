@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["GeminiDialect"]
 
 OWN_TOOLS: Final = frozenset({"functionDeclarations", "function_declarations", "computerUse", "computer_use"})
+_SETTINGS: Final = ("generation_config", "generationConfig")
+_SEVERAL: Final = ("candidateCount", "candidate_count")
 _FINISH: Final = {"length": "MAX_TOKENS", "refused": "SAFETY"}
 _STATUS: Final = {
     400: "INVALID_ARGUMENT",
@@ -65,7 +67,7 @@ class GeminiDialect:
         return Request(tuple(messages), tools, sampling)
 
     def screen(self, body: Mapping[str, Any]) -> Screened:
-        """Without Google's search, its addresses and its code; a remote MCP server is refused."""
+        """Without Google's search, its addresses, its code and further candidates; a remote MCP server is refused."""
         refuse_addresses([body.get(name) for name in ("contents", "systemInstruction", "system_instruction")])
         refuse_fields(body, cachedContent="a stored content", cached_content="a stored content")
         kept: list[dict[str, Any]] = []
@@ -81,12 +83,13 @@ class GeminiDialect:
             clean.pop("tools")
             clean.pop("toolConfig", None)
             clean.pop("tool_config", None)
-        return Screened(clean, tuple(stripped))
+        clean, several = _with_one_candidate(clean)
+        return Screened(clean, (*stripped, *several))
 
     def shortened(self, body: dict[str, Any], most_tokens: int) -> dict[str, Any]:
         """In its settings; Google takes every name in two spellings, which become one."""
         known: dict[str, Any] = {}
-        for name in ("generation_config", "generationConfig"):
+        for name in _SETTINGS:
             settings = body.get(name)
             known.update(settings if isinstance(settings, dict) else {})
         spelled = known.pop("max_output_tokens", None)
@@ -211,6 +214,20 @@ class _Calls:
         waiting = self._open[str(result.get("name"))]
         first = waiting.popleft() if waiting else "unknown"
         return str(result.get("id") or first)
+
+
+def _with_one_candidate(body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Without a wish for several, each of which would be as long as a reply may be; and what was wished for."""
+    wished: list[str] = []
+    for name in _SETTINGS:
+        settings = body.get(name)
+        if not isinstance(settings, dict):
+            continue
+        many = {key: settings[key] for key in _SEVERAL if settings.get(key) not in (None, 1)}
+        wished.extend(f"{key}={value!r:.20}" for key, value in many.items())
+        if many:
+            body = {**body, name: {key: value for key, value in settings.items() if key not in many}}
+    return body, wished
 
 
 def _schema(declared: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import logging
 import os
 import socket
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from termarena.core.errors import ClusterError, MissingExtra, UsageError
 from termarena.runs.machine import Budget
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
     from termarena.runs.plan import TrialPlan
 
-__all__ = ["AUTO", "Cluster", "Node", "connect", "fits", "needs_of"]
+__all__ = ["AUTO", "Cluster", "Node", "apart", "connect", "fits", "needs_of"]
 
+T = TypeVar("T")
+THREAD: Final = "question to Ray"
 AUTO: Final = "auto"
 MIB: Final = 1 << 20
 # Parcels on their way at once: a node does not fill the cluster's memory with a state of a gigabyte.
@@ -140,6 +144,32 @@ class Cluster:
         """
         atexit.unregister(self.ray.shutdown)
         atexit.register(_leave_at_once)
+
+
+async def apart(work: Callable[..., T], *given: object) -> T:
+    """What a function returns, or raises, in a thread that nobody waits for at the end of the process.
+
+    What is asked of Ray may never be answered where the head is lost; a thread of the event loop's own is joined when
+    that ends, and would hold the command up.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def settle(tell: Callable[[Any], None], what: object) -> None:
+        if not answer.done():  # else nobody waits for it any more
+            tell(what)
+
+    def ask() -> None:
+        told: tuple[Callable[[Any], None], object]
+        try:
+            told = answer.set_result, work(*given)
+        except Exception as error:  # noqa: BLE001 - it is raised where it was asked
+            told = answer.set_exception, error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, *told)
+
+    threading.Thread(target=ask, name=THREAD, daemon=True).start()
+    return await answer
 
 
 def connect(address: str) -> Cluster:

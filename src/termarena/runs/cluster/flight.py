@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import ClusterError, NodeLost
-from termarena.runs.cluster.connecting import fits
+from termarena.runs.cluster.connecting import apart, fits
 from termarena.runs.cluster.orders import Ended, Failed, Files
 from termarena.runs.cluster.parcels import unpack
 
@@ -87,7 +87,7 @@ class Flight:
         """Wait until a node has taken it, as long as there is one that could."""
         waiting = asyncio.create_task(self._next())
         while not (await asyncio.wait([waiting], timeout=LOOK_S))[0]:
-            nodes = await asyncio.to_thread(self._cluster.nodes)
+            nodes = await apart(self._cluster.nodes)
             if not any(fits(self._needs, node) for node in nodes):
                 self._cancel()
                 waiting.cancel()

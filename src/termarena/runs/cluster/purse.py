@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from termarena.core.errors import ClusterError
+from termarena.core.errors import BudgetLost
 from termarena.models.budget import Amount, Budget
 from termarena.models.errors import BudgetSpent
 
@@ -70,7 +70,7 @@ class Purse:
 
 @dataclass(slots=True)
 class NodeBudget(Budget):
-    """The run's budget as a node sees it: each question goes to the purse. Raises `ClusterError` where that is gone."""
+    """The run's budget as a node sees it: each question goes to the purse. Raises `BudgetLost` where that is gone."""
 
     purse: Any = None
     """Ray's handle of it."""
@@ -99,7 +99,7 @@ class NodeBudget(Budget):
         try:
             answer: Refusal | None = self.ray.get(getattr(self.purse, what).remote(*given))
         except self.ray.exceptions.RayError as error:
-            raise ClusterError("the process that keeps the run's budget is lost", hint="termarena resume") from error
+            raise BudgetLost from error
         return answer
 
     def _refuse(self, refusal: Refusal | None) -> None:

@@ -7,19 +7,20 @@ journal, retries and the order of trials are those of any run.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from termarena import __version__
 from termarena.agents.recording import Recording
 from termarena.agents.registry import is_installed
-from termarena.core.errors import ClusterError, HeadLost, TermArenaError, UsageError
+from termarena.core.errors import BudgetLost, ClusterError, ClusterLost, HeadLost, TermArenaError, UsageError
 from termarena.core.scrub import Scrubber
 from termarena.models import Brought, RunModels
-from termarena.runs.cluster.connecting import connect, needs_of
+from termarena.runs.cluster.connecting import apart, connect, needs_of
 from termarena.runs.cluster.flight import Flight
 from termarena.runs.cluster.luggage import Luggage, take_along
 from termarena.runs.cluster.node import carry_out, look_around
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RayTrials"]
 
+T = TypeVar("T")
 # What is counted over a run in the one process that carries it out; nodes would each count for themselves.
 COUNTED_HERE: Final = ("model_requests", "model_tokens_per_minute")
 # A process of a node's loads Ray and TermArena before it answers: seconds, on a machine with much to do a minute.
@@ -79,6 +81,7 @@ class RayTrials:
         self._on_log = on_log or _nobody
         self._scrubber = Scrubber.from_environment(os.environ)
         self._connected: Cluster | None = None
+        self._nodes: tuple[Node, ...] = ()
         self._sent: dict[str, list[Any]] = {}
         self._sending = asyncio.Lock()
         self._luggage = Luggage()
@@ -89,28 +92,27 @@ class RayTrials:
 
     @property
     def budget(self) -> Budget | None:
-        """What the nodes have together; None before `probe`."""
+        """What the nodes had together at the end of `probe`; None before it."""
         if self._connected is None:
             return None
-        nodes = self._connected.nodes()
-        return Budget(sum(node.cpus for node in nodes), sum(node.memory_mb for node in nodes))
+        return Budget(sum(node.cpus for node in self._nodes), sum(node.memory_mb for node in self._nodes))
 
     async def probe(self, tasks: Sequence[Task] = ()) -> None:
         """Connect, and look whether every node can carry out trials, before anything starts.
 
         Nothing depends on the tasks. A node that is lost meanwhile is left out. Raises what `connect` raises,
-        `ClusterError` naming a node that cannot, what `take_along` raises, and BudgetSpent.
+        `ClusterError` naming a node that cannot, what `take_along` raises, `HeadLost` and BudgetSpent.
         """
         del tasks
         limits = limits_of(self._options)
         RunModels(limits, brought=self._brought).budget.check()
-        cluster = await asyncio.to_thread(connect, self._options.address)
+        cluster = await apart(connect, self._options.address)
         self._connected = cluster
         try:
-            nodes = await asyncio.to_thread(cluster.some_nodes)
-            self._luggage = await asyncio.to_thread(take_along, self._options, cluster.ray.put)
+            nodes = await self._ask(cluster, cluster.some_nodes)
+            self._luggage = await self._ask(cluster, take_along, self._options, cluster.ray.put)
             await asyncio.gather(*(self._check(cluster, node) for node in nodes))
-            await asyncio.to_thread(cluster.some_nodes)
+            self._nodes = await self._ask(cluster, cluster.some_nodes)
             if (limits.run_usd, limits.run_tokens) != (None, None):
                 self._purse = cluster.as_keeper(Purse).remote(limits, self._brought.spent)
         except BaseException:
@@ -121,11 +123,13 @@ class RayTrials:
         """As the contract says; what is lost with a node is unscored, by a fault of the machinery."""
         try:
             ended = await self._carry_out(plan, task, folder, retry)
-        except HeadLost:
+        except ClusterLost:
             raise
         except TermArenaError as error:
             found = blame(error, "work")
         else:
+            if _lost_its_budget(ended):
+                raise BudgetLost
             if isinstance(ended, Ended):
                 await asyncio.to_thread(write_result, folder, ended.result, self._scrubber)
                 return ended.result
@@ -137,15 +141,38 @@ class RayTrials:
         """Let go of the cluster; its nodes end what they still hold of this run."""
         if self._watching is not None:
             self._watching.cancel()
-        if self._connected is not None:
-            await asyncio.to_thread(self._connected.close if self._lost is None else self._connected.abandon)
-            self._connected = None
+        cluster, self._connected = self._connected, None
+        if cluster is None:
+            return
+        if self._lost is None:
+            with contextlib.suppress(HeadLost):
+                await self._ask(cluster, cluster.close)
+        if self._lost is not None:
+            cluster.abandon()
+
+    async def _ask(self, cluster: Cluster, question: Callable[..., T], *given: object) -> T:
+        """What the cluster answers, however long that takes as long as its head is there. Raises `HeadLost` else."""
+        if self._lost is not None:
+            raise self._lost
+        asking = asyncio.create_task(apart(question, *given))
+        heard = monotonic()
+        try:
+            while not (await asyncio.wait([asking], timeout=HEAD_LOOK_S))[0]:
+                if self._lost is not None:
+                    raise self._lost
+                if await apart(cluster.has_head):
+                    heard = monotonic()
+                elif monotonic() - heard >= HEAD_SILENT_S:
+                    raise self._lose(cluster)
+            return asking.result()
+        finally:
+            asking.cancel()
 
     async def _check(self, cluster: Cluster, node: Node) -> None:
         try:
             facts = await self._facts_of(cluster, node)
         except cluster.ray.exceptions.RayError as error:
-            if not await asyncio.to_thread(cluster.has, node):
+            if not await self._ask(cluster, cluster.has, node):
                 self._on_log(f"the node {node.name} is lost, and left out")
                 return
             problem = f"the node {node.name} cannot run TermArena: {cluster.words_of(error)}"
@@ -162,7 +189,7 @@ class RayTrials:
         asking = asyncio.ensure_future(asked)
         began = monotonic()
         while not (await asyncio.wait([asking], timeout=TELL_S))[0]:
-            if not await asyncio.to_thread(cluster.has, node):
+            if not await self._ask(cluster, cluster.has, node):
                 asking.cancel()
                 raise cluster.ray.exceptions.RayError("it does not answer any more")
             if monotonic() - began > ANSWER_S:
@@ -193,11 +220,17 @@ class RayTrials:
         heard = monotonic()
         while monotonic() - heard < HEAD_SILENT_S:
             await asyncio.sleep(HEAD_LOOK_S)
-            if await asyncio.to_thread(cluster.has_head):
+            if await apart(cluster.has_head):
                 heard = monotonic()
-        self._lost = HeadLost(cluster.address, silent_s=HEAD_SILENT_S)
-        for flight in self._flights:
-            flight.lose(self._lost)
+        self._lose(cluster)
+
+    def _lose(self, cluster: Cluster) -> HeadLost:
+        """The head is gone: whoever waits is told so."""
+        if self._lost is None:
+            self._lost = HeadLost(cluster.address, silent_s=HEAD_SILENT_S)
+            for flight in self._flights:
+                flight.lose(self._lost)
+        return self._lost
 
     async def _launch(self, plan: TrialPlan, task: Task, folder: AttemptFolder, retry: int) -> Flight:
         """Raises `HeadLost`, `ClusterError` where there is no cluster, or no node in it, and what sending raises."""
@@ -208,7 +241,7 @@ class RayTrials:
             raise ClusterError("there is no connection to a cluster", hint="call probe() before the first trial")
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(cluster))
-        needs = needs_of(plan, await asyncio.to_thread(cluster.some_nodes))
+        needs = needs_of(plan, await self._ask(cluster, cluster.some_nodes))
         order = Order(
             __version__, self._run_id, self._options, plan, retry, _sent_as(task).name, self._luggage, self._purse
         )
@@ -223,7 +256,7 @@ class RayTrials:
         async with self._sending:
             if task.id not in self._sent:
                 try:
-                    self._sent[task.id] = await asyncio.to_thread(_put, cluster, task)
+                    self._sent[task.id] = await self._ask(cluster, _put, cluster, task)
                 except (OSError, cluster.ray.exceptions.RayError) as error:
                     raise ClusterError(f"{task.id} cannot be sent to the nodes: {error}") from error
         return self._sent[task.id]
@@ -234,6 +267,14 @@ class RayTrials:
         folder.path.mkdir()
         record = Recording(folder, self._scrubber).finish()
         return await asyncio.to_thread(write_attempt, folder, state, record, self._scrubber)
+
+
+def _lost_its_budget(ended: Ended | Failed) -> bool:
+    """Whether the trial stopped because nobody could tell what it may spend: those that follow would do the same."""
+    if isinstance(ended, Ended):
+        told = ended.result.fault_detail or ended.result.agent_error
+        return told is not None and told.kind == BudgetLost.__name__
+    return ended.blame.detail.kind == BudgetLost.__name__
 
 
 def _nobody(_: str) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Cast", "CastEvent", "CastWriter", "parse_cast", "read_cast"]
 
 EventCode = Literal["o", "i", "m", "r", "x"]
+WHOLE: Final = frozenset({"m", "r", "x"})
+"""Kinds whose texts do not go on from one event to the next."""
 DEFAULT_CAST_BYTES: Final = 256 << 20
 DECIMALS: Final = 6
 RELATIVE_VERSION: Final = 3
@@ -59,7 +61,7 @@ class CastWriter:
         self._clock = clock
         self._started: float | None = None
         self._shown_at = 0.0
-        self._screen = EventScrubber(scrubber) if scrubber is not None else None
+        self._screen = EventScrubber(scrubber, whole=WHOLE) if scrubber is not None else None
         self._size_bytes = 0
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders: dict[EventCode, codecs.IncrementalDecoder] = {"i": decoder("replace"), "o": decoder("replace")}
