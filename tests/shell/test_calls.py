@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from termarena.shell.calls import LONGEST_COMMAND, UNKNOWN, ShellReader
+from termarena.shell.calls import UNKNOWN
 from termarena.shell.effects import changes_state, is_pager
+from termarena.shell.reader import ShellReader
+from termarena.shell.runners import LONGEST_COMMAND
 
 
 def _words(text: str) -> list[tuple[str, ...]]:

@@ -122,7 +122,7 @@ def _reaches_out(call: Call) -> bool:
 
 
 def _addresses(call: Call, text: str) -> Iterator[Need]:
-    for found in _URL.finditer(" ".join(call.words)):
+    for found in _URL.finditer(" ".join((*call.words, *call.scripts))):
         try:
             host = urlsplit(found[0]).hostname or ""
         except ValueError:

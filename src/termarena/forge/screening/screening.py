@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.forge.messages import with_message
-from termarena.forge.screening.danger import dangers
+from termarena.forge.screening.danger import dangers, dangers_typed
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Redaction, Screening
 from termarena.forge.screening.hosting import needs_of_call, needs_of_machine
 from termarena.forge.screening.privacy import SECRET, find_private
 from termarena.forge.screening.quality import quality_of
 from termarena.forge.screening.redaction import Redactor
 from termarena.forge.screening.rules import ScreenRules
-from termarena.shell.calls import ShellReader
 from termarena.shell.effects import EDITORS, changes_state, is_pager
+from termarena.shell.reader import ShellReader
 from termarena.shell.words import words
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _case(transcript: Transcript, rules: ScreenRules) -> _Case:
     for number, command in enumerate(transcript.commands):
         if command.shell and not command.text.startswith("#"):
             numbers.append(number)
-            scripts.append(reader.read(command.text))
+            scripts.append(reader.read(command.text, cwd=command.cwd))
     return _Case(transcript, tuple(numbers), tuple(scripts), rules)
 
 
@@ -156,6 +156,9 @@ def _safety(case: _Case) -> Iterator[Finding]:
             allowed = danger.rule == "pipes-to-shell" and case.rules.allow_pipe_to_shell
             effect: Literal["drop", "note"] = "note" if allowed else "drop"
             yield _finding(Gate.SAFETY, danger.rule, effect, danger.reason, (f"command {number + 1}", danger.text))
+    for number, command in enumerate(case.transcript.commands):
+        for danger in dangers_typed(command.text) if not command.shell else ():
+            yield _finding(Gate.SAFETY, danger.rule, "drop", danger.reason, (f"command {number + 1}", danger.text))
     if unparsed and len(unparsed) > case.rules.most_unparsed_share * len(case.scripts):
         reason = (
             f"{len(unparsed)} of {len(case.scripts)} commands cannot be taken apart, so nobody can say what they do"
