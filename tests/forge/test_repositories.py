@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import http.server
 import os
+import re
 import socket
 import subprocess
 import threading
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,6 +26,7 @@ from termarena.forge.draft import synthesize
 from termarena.forge.linking import linked_to, works_in
 from termarena.forge.making import Making, MakingConfig
 from termarena.forge.manifests import Needs, needs_of
+from termarena.forge.redirects import Way
 from termarena.forge.repositories import Clone, RepositoryRules, clone_of, fetch_repository
 from termarena.forge.screening import ScreenRules
 from termarena.forge.taskfiles import write_environment
@@ -157,10 +161,10 @@ def invalid_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     really = repositories.looked_up
 
-    def looked_up(url: str, rules: RepositoryRules) -> str | None:
+    def looked_up(url: str, rules: RepositoryRules) -> Way | None:
         parts = urlsplit(url)
         is_ours = str(parts.hostname).endswith(".invalid")
-        return f"{parts.hostname}:{parts.port}:127.0.0.1" if is_ours else really(url, rules)
+        return Way(str(parts.hostname), parts.port or 80, "127.0.0.1") if is_ours else really(url, rules)
 
     monkeypatch.setattr(repositories, "looked_up", looked_up)
 
@@ -200,6 +204,89 @@ def test_a_server_that_leads_to_where_nobody_may_go_is_not_followed(to: str, why
             fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache")
 
 
+@contextmanager
+def _proxying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A proxy of the environment that knows names which nobody here can look up; what it is asked for."""
+    asked: list[str] = []
+
+    class Proxying(_Quiet):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            asked.append(str(parts.hostname))
+            onward = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=30)
+            onward.request("GET", f"{parts.path}?{parts.query}")
+            answer = onward.getresponse()
+            content = answer.read()
+            self.send_response(answer.status)
+            for name in ("Content-Type", "Location"):
+                if (value := answer.getheader(name)) is not None:
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            onward.close()
+
+        def do_CONNECT(self) -> None:
+            asked.append(f"{self.path} {self.headers['Proxy-Authorization']}")
+            self.send_response(200)
+            self.end_headers()
+            asked.append(self.rfile.read(1).hex())
+            self.close_connection = True
+
+    really = socket.getaddrinfo
+
+    def without_names(host: str, *words: Any, **named: Any) -> Any:  # noqa: ANN401 - as it is called
+        if not re.fullmatch(r"[\d.]+", host):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return really(host, *words, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", without_names)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxying)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://ada:pass%20word@127.0.0.1:{server.server_port}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    try:
+        yield asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_behind_a_proxy_a_repository_that_has_moved_is_fetched_from_where_it_is(
+    http_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = http_root.rstrip("/").rpartition(":")[2]
+    with _redirecting(f"http://new.invalid:{port}") as old, _proxying(monkeypatch) as asked:
+        clone = Clone(f"http://old.invalid:{old}/ada/tool.git", "/app/tool")
+        assert fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache").branch == "trunk"
+    assert asked[:2] == ["old.invalid", "new.invalid"]
+    assert set(asked) == {"old.invalid", "new.invalid"}
+
+
+@pytest.mark.parametrize("to", ["http://127.0.0.1:9", "http://10.0.0.1", "http://metadata.internal", "http://intranet"])
+def test_behind_a_proxy_nobody_is_led_to_where_nobody_may_go(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _redirecting(to) as port, _proxying(monkeypatch) as asked:
+        clone = Clone(f"http://git.invalid:{port}/ada/tool.git", "/app/tool")
+        with pytest.raises(RecordingRefused, match="not at a public address"):
+            fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache")
+    assert asked == ["git.invalid"]
+
+
+def test_behind_a_proxy_what_is_encrypted_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _proxying(monkeypatch) as asked:
+        way = repositories.looked_up("https://git.invalid/x", RepositoryRules())
+        assert way is not None
+        assert redirects.moved_to("https://git.invalid/x", way) is None
+    login = base64.b64encode(b"ada:pass word").decode()
+    assert asked == [f"git.invalid:443 Basic {login}", "16"]  # the first byte of a TLS handshake
+
+
 def test_a_server_that_answers_byte_by_byte_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes well before the time is over; the last ones lead elsewhere."""
     monkeypatch.setattr(redirects, "TIMEOUT_S", 1)
@@ -217,7 +304,7 @@ def test_a_server_that_answers_byte_by_byte_is_not_listened_to_for_ever(monkeypa
         thread = threading.Thread(target=drip, args=(server,))
         thread.start()
         port = server.getsockname()[1]
-        assert redirects.moved_to(f"http://git.invalid:{port}/x", f"git.invalid:{port}:127.0.0.1") is None
+        assert redirects.moved_to(f"http://git.invalid:{port}/x", Way("git.invalid", port, "127.0.0.1")) is None
         gone.set()
         thread.join()
 
@@ -250,9 +337,12 @@ def test_a_server_that_never_answers_leaves_no_process_behind(tmp_path: Path, mo
     ],
 )
 def test_only_public_addresses_are_looked_up(monkeypatch: pytest.MonkeyPatch, address: str, pinned: str | None) -> None:
+    monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 443))])
     if pinned is not None:
-        assert repositories.looked_up(URL, RepositoryRules()) == pinned
+        way = repositories.looked_up(URL, RepositoryRules())
+        assert way is not None
+        assert way.pinned == pinned
         return
     with pytest.raises(RecordingRefused, match="not at a public address"):
         repositories.looked_up(URL, RepositoryRules())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from termarena.forge.transcript import Tier
 
-__all__ = ["mine"]
+__all__ = ["are_calls", "mine"]
 
 MINED_CONFIDENCE: Final = 0.6
 SINGLE_CONFIDENCE: Final = 0.45
@@ -69,6 +69,12 @@ def mine(text: str, tier: Tier, known: Iterable[str] = ()) -> list[Draft]:
         draft.output = "\n".join(printed).rstrip("\n")
         drafts.append(draft)
     return drafts
+
+
+def are_calls(lines: Sequence[str]) -> bool:
+    """Whether lines call programs nearly all of them, but for remarks; one of them at least."""
+    typed = [said for line in lines if (said := line.split()) and not said[0].startswith("#")]
+    return bool(typed) and sum(map(_is_program, typed)) >= MOSTLY * len(typed)
 
 
 def _with_continuations(draft: Draft, lines: list[str]) -> list[str]:

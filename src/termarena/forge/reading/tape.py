@@ -33,6 +33,10 @@ _SIGNS: Final = re.compile(
 )
 # zsh shows by this mark that the output before its prompt had no newline; a blank of the same length does no harm.
 _UNFINISHED_LINE: Final = re.compile(rb"(\x1b\[7m)[%#](\x1b\[27m(?:\x1b\[1m)?\x1b\[0m {20})")
+# screen's own way to name a window, which shells use before their prompts; others would show it as text.
+_WINDOW_NAME: Final = re.compile(rb"\x1bk([^\x00-\x1f]{0,512}\x1b\\)")
+# A line that ends at the edge of the screen is entered so by readline, which leaves it joined to what is printed next.
+_AT_THE_EDGE: Final = re.compile(rb" \r\x1b\[A\r\n")
 _MOVE: Final = re.compile(rb"\x1b\[(\d{1,4});\d{1,4}[Hf]")
 LEAST_MOVES, LEAST_ROWS = 12, 6
 """A progress bar goes to one row again and again; a program that draws the screen goes to many."""
@@ -129,7 +133,8 @@ def tape_of(events: Sequence[CastEvent]) -> Tape:
             size += len(piece)
         elif event.code == "r" and (found := _SIZE.fullmatch(event.text)):
             resizes.append(Sign(size, size, SignKind.RESIZE, found[0]))
-    content = _UNFINISHED_LINE.sub(rb"\1 \2", b"".join(pieces))
+    content = _AT_THE_EDGE.sub(b"\x1b[00m\r\n", b"".join(pieces))
+    content = _WINDOW_NAME.sub(b"\x1b]\\1", _UNFINISHED_LINE.sub(rb"\1 \2", content))
     signs = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
     signs, has_alternate = _without_alternate(signs, len(content))
     return Tape(content, starts, times_s, sorted([*signs, *resizes], key=lambda sign: sign.end), has_alternate)

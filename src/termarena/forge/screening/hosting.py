@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from termarena.forge.transcript import Transcript
     from termarena.shell.calls import Call
 
-__all__ = ["Need", "needs_of_call", "needs_of_machine"]
+__all__ = ["Need", "is_private", "needs_of_call", "needs_of_machine"]
 
 
 class Need(NamedTuple):
@@ -129,13 +129,14 @@ def _addresses(call: Call, text: str) -> Iterator[Need]:
             continue
         if not host or _LOCAL.fullmatch(host):
             continue
-        if _is_private(host):
+        if is_private(host):
             yield Need("private-address", "drop", f"it fetches from {host}, which is not public", text)
         else:
             yield Need("network", "note", f"it fetches from {host}", text)
 
 
-def _is_private(host: str) -> bool:
+def is_private(host: str) -> bool:
+    """Whether a host's name, or its address, is one of private networks."""
     try:
         address = ip_address(host)
     except ValueError:
