@@ -66,7 +66,7 @@ def test_odd_headers_are_forgiven(head: str, trouble: str | None, tmp_path: Path
 @pytest.mark.parametrize(
     ("line", "trouble"),
     [
-        ('[-5, "o", "x"]', "time runs backwards"),
+        ('[-5, "o", "x\\r\\n"]', "time runs backwards"),
         (f'[{"9" * 400}, "o", "x"]', "no events"),
         (f'[{"9" * 5000}, "o", "x"]', "no events"),
         ('[1e400, "o", "x"]', "no events"),

@@ -18,23 +18,22 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.sessions import command, session
+from support.sessions import SHORT, command, session
 from termarena.core.errors import RecordingRefused
 from termarena.forge import redirects, repositories
-from termarena.forge.bench import Bench
 from termarena.forge.draft import synthesize
 from termarena.forge.linking import linked_to, works_in
 from termarena.forge.making import Making, MakingConfig
 from termarena.forge.manifests import Needs, needs_of
 from termarena.forge.redirects import Way
 from termarena.forge.repositories import Clone, RepositoryRules, clone_of, fetch_repository
-from termarena.forge.screening import ScreenRules
 from termarena.forge.taskfiles import write_environment
 from termarena.forge.transcript import Facts
-from termarena.sandbox.drivers import open_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from termarena.forge.bench import Bench
 
 pytestmark = pytest.mark.needs("git")
 
@@ -66,15 +65,24 @@ def served(tmp_path: Path) -> Path:
     return tmp_path / "srv"
 
 
-@pytest.fixture
-def http_root(served: Path) -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(served)))
+@contextmanager
+def _serving(handler: Callable[..., http.server.BaseHTTPRequestHandler]) -> Iterator[int]:
+    """A server on this machine; its port."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def http_root(served: Path) -> Iterator[str]:
+    with _serving(partial(_Quiet, directory=str(served))) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -144,15 +152,8 @@ def _redirecting(to: str) -> Iterator[int]:
             self.send_header("Location", to.rstrip("/") + self.path)
             self.end_headers()
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with _serving(Redirecting) as port:
+        yield port
 
 
 @pytest.fixture
@@ -241,19 +242,12 @@ def _proxying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return really(host, *words, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", without_names)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxying)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    for name in ("http_proxy", "https_proxy"):
-        monkeypatch.setenv(name, f"http://ada:pass%20word@127.0.0.1:{server.server_port}")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    try:
+    with _serving(Proxying) as port:
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"http://ada:pass%20word@127.0.0.1:{port}")
         yield asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_behind_a_proxy_a_repository_that_has_moved_is_fetched_from_where_it_is(
@@ -401,21 +395,15 @@ SESSION = session(
     "sed -i s/old/older/ README.md",
     facts=Facts(recorded_at=MARCH),
 )
-SHORT = ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
 
 
 @pytest.mark.needs("user-namespaces")
-async def test_a_session_begins_on_its_repository(served: Path, tmp_path: Path) -> None:
+async def test_a_session_begins_on_its_repository(served: Path, bench: Bench, tmp_path: Path) -> None:
     rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"})
-    driver = open_driver("namespace", home=tmp_path / "home")
-    try:
-        async with Bench(driver) as bench:
-            with pytest.raises(RecordingRefused, match=r"\[repositories\] in forge.toml"):
-                await Making(SESSION, bench, tmp_path / "no", MakingConfig(screen=SHORT)).make(tmp_path / "out")
-            making = Making(SESSION, bench, tmp_path / "yes", MakingConfig(screen=SHORT, repositories=rules))
-            facts = await making.test()
-    finally:
-        await driver.aclose()
+    with pytest.raises(RecordingRefused, match=r"\[repositories\] in forge.toml"):
+        await Making(SESSION, bench, tmp_path / "no", MakingConfig(screen=SHORT)).make(tmp_path / "out")
+    making = Making(SESSION, bench, tmp_path / "yes", MakingConfig(screen=SHORT, repositories=rules))
+    facts = await making.test()
     assert {(fact.probe, fact.path): fact.value for fact in facts}["text", "/app/words.txt"] == "1\n"
     draft, folder = making.draft, tmp_path / "task"
     assert draft is not None
@@ -444,20 +432,15 @@ def test_a_session_that_never_touches_the_repository_does_not_begin_on_it() -> N
 
 
 @pytest.mark.needs("user-namespaces")
-async def test_a_recording_in_a_repository_is_done_again_in_there(served: Path, tmp_path: Path) -> None:
+async def test_a_recording_in_a_repository_is_done_again_in_there(served: Path, bench: Bench, tmp_path: Path) -> None:
     """As of a checkout that was retrieved: the session shows neither a clone nor the file that it works on."""
     rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"})
     told = session("Words", "wc -w < README.md > words.txt", facts=Facts(recorded_at=MARCH))
-    driver = open_driver("namespace", home=tmp_path / "home")
-    try:
-        async with Bench(driver) as bench:
-            linked = told.model_copy(update={"repository": URL})
-            config = MakingConfig(screen=SHORT, repositories=rules)
-            facts = await Making(linked, bench, tmp_path / "with", config).test()
-            with pytest.raises(RecordingRefused, match=r"ends with status 1 here: .*README\.md: No such file"):
-                await Making(told, bench, tmp_path / "without", config).test()
-    finally:
-        await driver.aclose()
+    linked = told.model_copy(update={"repository": URL})
+    config = MakingConfig(screen=SHORT, repositories=rules)
+    facts = await Making(linked, bench, tmp_path / "with", config).test()
+    with pytest.raises(RecordingRefused, match=r"ends with status 1 here: .*README\.md: No such file"):
+        await Making(told, bench, tmp_path / "without", config).test()
     assert [(fact.probe, fact.path, fact.value) for fact in facts if fact.probe == "text"] == [
         ("text", "/app/words.txt", "1\n")
     ]
