@@ -66,6 +66,36 @@ def test_a_story_without_a_prompt_is_no_session() -> None:
     assert read_made(*(event for line in lines for event in (*keys(line), (0.1, "\r\n")))).commands == ()
 
 
+def test_a_session_in_a_window_of_screen_is_read() -> None:
+    begin, end = "\x1b[?1049h\x1b[1;24r\x1b[H\x1b[2J", "\x1b[?1049l\r\n[screen is terminating]\r\n"
+    pwd = [*keys("pwd"), (0.3, "\r\n"), (0.1, "/home/me\r\n"), (0.0, PROMPT)]
+    status = (0.0, "\x1b[s\x1b[24;1H\x1b[7m a name \x1b[m\x1b[u")
+    found = read_made(
+        (0.0, begin), *LS, status, (0.0, "p"), *keys("wd"), (0.3, "\r\n/home/me\r\n"), *LS, *pwd, (0.1, end)
+    )
+    assert texts(found.commands) == ["ls", "pwd", "ls", "pwd"]
+    assert (found.alternate_screen, found.inside_alternate) == (True, True)
+
+
+def test_a_screen_that_is_drawn_is_not_read_as_lines() -> None:
+    drawn = "".join(f"\x1b[{row};1H{PROMPT}ls {row}\r\n" for row in range(1, 20))
+    found = read_made((0.0, "\x1b[?1049h"), (0.1, drawn), (1.0, "\x1b[?1049l"))
+    assert (found.commands, found.inside_alternate) == ((), False)
+
+
+def test_what_a_screen_without_lines_above_clears_is_kept() -> None:
+    """`clear` of terminals that cannot erase those lines: to the corner, then all below it."""
+    found = read_made(*LS, *keys("cat a.txt"), (0.3, "\r\n"), (0.1, "one\r\n"), (1.0, "\x1b[H\x1b[J"), *LS)
+    assert [(c.text, c.output) for c in found.commands] == [("ls", "a.txt"), ("cat a.txt", "one"), ("ls", "a.txt")]
+
+
+def test_lines_typed_into_a_program_of_its_own_are_no_demonstration() -> None:
+    on, off = "\x1b[?2004h", "\x1b[?2004l"
+    inner = [event for _ in range(4) for event in ((0.2, "far:/away> "), *keys("pwd"), (0.2, "\r\n/away\r\n"))]
+    found = read_made((0.0, f"{on}{PROMPT}"), (1.0, "far shell"), (0.2, f"\r\n{off}\r"), *inner, (0.1, f"{on}{PROMPT}"))
+    assert texts(found.commands) == ["far shell"]
+
+
 def test_the_name_of_a_window_is_no_text() -> None:
     named = "\x1bkme@box:~/src\x1b\\"
     found = read_made((0.0, named), *LS, (0.0, named + "\r" + PROMPT), *keys("pwd"), (0.3, "\r\n"))

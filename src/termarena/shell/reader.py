@@ -125,8 +125,9 @@ class _Reading:
 
     def _changed(self, old: list[Call], new: list[Call], start: int) -> None:
         """Calls that are better known now; what they make of files is noted anew."""
-        known = dict(zip(old, new, strict=True))
-        self._calls[start:] = [known.get(call, call) for call in self._calls[start:]]
+        # By identity: each call of a pipeline holds those before it, which hold theirs.
+        known = {id(before): after for before, after in zip(old, new, strict=True)}
+        self._calls[start:] = [known.get(id(call), call) for call in self._calls[start:]]
         for call in new:
             self._memory.made(call)
 

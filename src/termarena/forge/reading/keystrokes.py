@@ -12,7 +12,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from termarena.forge.reading.draft import Draft
-from termarena.forge.reading.prompts import Prompts, ends_well
+from termarena.forge.reading.prompts import Prompts, ends_well, shape_of
 from termarena.forge.reading.tape import SignKind
 from termarena.forge.transcript import Tier
 
@@ -26,6 +26,9 @@ TYPED_CONFIDENCE: Final = 0.75
 ECHO_BYTES: Final = 12
 KEY_GAP_S: Final = 0.02
 LEAST_KEYS: Final = 2
+MOST_FULL: Final = 64
+MOST_PROMPTS: Final = 32
+"""A recording may hold any number of lines; what is looked for in each of them may not grow with it."""
 _ENTER: Final = re.compile(rb"(?:\x1b\[[0-9;?]*[A-Za-z])*\r*\n")
 _WIPE: Final = re.compile(rb"\r(?:\x1b\[[0-9;]*[A-Za-z]|\r| )*")
 """What a pager leaves of its own last line: no key."""
@@ -95,8 +98,8 @@ class KeystrokeWatcher:
             self._forget()
 
     def _is_first_key(self, piece: bytes) -> bool:
-        """Where no prompt is shown, a line may begin as soon as the one before it has ended."""
-        return len(piece) == 1 and piece.isalnum() and not self._page.here().column
+        """Where no prompt is shown, or something else was drawn just before, a line's first key comes at once."""
+        return self._typed is None and len(piece) == 1 and piece.isalnum()
 
     def _press(self, at_s: float) -> None:
         if self._typed is None:
@@ -111,7 +114,7 @@ class KeystrokeWatcher:
         prompt = self._page.text(start, typed) if self._prompt is None else self._prompt
         is_full = not here.column and here.row > typed.row
         line = self._page.text(start, here, to_line_end=True) + ("" if is_full else rest)
-        if is_full:
+        if is_full and len(self.full) < MOST_FULL:
             self.full.append(line)
         self._begin(line, prompt, typed.row)
 
@@ -139,7 +142,8 @@ class KeystrokeWatcher:
         self._has_waited = False
         self.drafts.append(draft)
         self._output = self._page.pin()
-        if draft.prompt_length and ends_well(prompt):
+        is_new = len(self._prompts) < MOST_PROMPTS and shape_of(prompt) not in self._known.shapes
+        if draft.prompt_length and is_new and ends_well(prompt):
             self._prompts.append(prompt)
             self._known = Prompts.learn(self._prompts)
 

@@ -92,6 +92,7 @@ def _transcript(recording: Recording, *, source: str, digest: str) -> Transcript
         facts=facts_of(recording, commands, found.text),
         text=found.text,
         alternate_screen=tape.has_alternate,
+        inside_alternate=tape.is_inside,
         trouble=recording.trouble,
     )
 
@@ -146,12 +147,17 @@ def _with_demonstrations(drafts: list[Draft], tape: Tape) -> list[Draft]:
     kept: list[Draft] = []
     for draft in drafts:
         shown = mine(draft.output, Tier.PROMPT) if _is_slow(draft, tape) else []
-        is_shell = not any(is_interpreter(one.prompt or "") for one in shown)
+        is_shell = not any(_is_others(one.prompt or "", draft.prompt or "") for one in shown)
         is_typed = len(shown) >= LEAST_SHOWN and is_shell
         for one in shown if is_typed else ():
             one.began_s = one.ended_s = draft.began_s
         kept += shown if is_typed else [draft]
     return kept
+
+
+def _is_others(prompt: str, around: str) -> bool:
+    """Whether a prompt within a command is not that of a shell, as the one around it is."""
+    return is_interpreter(prompt) or (prompt.rstrip().endswith(">") and not around.rstrip().endswith(">"))
 
 
 def _is_slow(draft: Draft, tape: Tape) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
 from termarena.forge.reading.prompts import (
@@ -51,22 +51,31 @@ def without_completions(drafts: Sequence[Draft]) -> list[Draft]:
 def agreed(mined: Sequence[Draft], typed: Sequence[Draft], relisted: Iterable[str]) -> list[Draft]:
     """Lines that were found in the text, with what the rhythm of keys knows of them; without those that a list of
     completions was shown for."""
-    lists, known = list(relisted), list(typed)
+    lists = deque(line.rstrip() for line in relisted)
+    waiting: dict[str, deque[int]] = defaultdict(deque)
+    for number, same in enumerate(typed):
+        waiting[same.line.rstrip()].append(number)
     kept: list[Draft] = []
+    done = -1
     for draft in mined:
         line = draft.line.rstrip()
-        if lists and line == lists[0].rstrip():
-            lists.pop(0)
+        if lists and line == lists[0]:
+            lists.popleft()
             continue
-        at = next((at for at, one in enumerate(known) if one.line.rstrip() == line), None)
-        if at is not None:
-            same = known[at]
-            draft.confidence, draft.interactive = max(draft.confidence, same.confidence), same.interactive
-            draft.began_s, draft.ended_s = same.began_s, same.ended_s
-            draft.began_at, draft.ended_at = same.began_at, same.ended_at
-            known = known[at + 1 :]
+        numbers = waiting[line]
+        while numbers and numbers[0] <= done:
+            numbers.popleft()
+        if numbers:
+            done = numbers.popleft()
+            _take_over(draft, typed[done])
         kept.append(draft)
     return kept
+
+
+def _take_over(draft: Draft, same: Draft) -> None:
+    draft.confidence, draft.interactive = max(draft.confidence, same.confidence), same.interactive
+    draft.began_s, draft.ended_s = same.began_s, same.ended_s
+    draft.began_at, draft.ended_at = same.began_at, same.ended_at
 
 
 def with_prompts(drafts: Sequence[Draft]) -> list[Draft]:

@@ -27,7 +27,7 @@ BRACKETED_PASTE: Final = "2004"
 _SIGNS: Final = re.compile(
     rb"\x1b\](133|633|7|1337);([^\x07\x1b]{0,%d})(?:\x07|\x1b\\)" % LONGEST_MARK
     + rb"|\x1b\[\?([0-9;]{1,64})([hl])"
-    + rb"|\x1b\[([23])J|\x1bc"
+    + rb"|\x1b\[([23])J|\x1bc|\x1b\[(?:1;1)?H\x1b\[0?J"
     # zsh prepares the line on which it shows its prompt.
     + rb"|\r\x1b\[0m\x1b\[27m\x1b\[24m\x1b\[J"
 )
@@ -41,6 +41,11 @@ _MOVE: Final = re.compile(rb"\x1b\[(\d{1,4});\d{1,4}[Hf]")
 LEAST_MOVES, LEAST_ROWS = 12, 6
 """A progress bar goes to one row again and again; a program that draws the screen goes to many."""
 LEAST_PIECES: Final = 4
+LEAST_LINES: Final = 4
+LONGEST_FAREWELL: Final = 80
+"""`[screen is terminating]`"""
+_ALTERNATE_ON: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)[hl]")
+_ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 _SIZE: Final = re.compile(r"(\d{1,4})x(\d{1,4})")
 
 
@@ -77,6 +82,8 @@ class Tape:
     times_s: Sequence[float]
     signs: Sequence[Sign]
     has_alternate: bool
+    is_inside: bool = False
+    """The whole session is on the alternate screen, line by line, as in a window of `screen`: it is played as it is."""
 
     def time_s(self, offset: int) -> float:
         """When what stands at `offset` was written."""
@@ -135,9 +142,27 @@ def tape_of(events: Sequence[CastEvent]) -> Tape:
             resizes.append(Sign(size, size, SignKind.RESIZE, found[0]))
     content = _AT_THE_EDGE.sub(b"\x1b[00m\r\n", b"".join(pieces))
     content = _WINDOW_NAME.sub(b"\x1b]\\1", _UNFINISHED_LINE.sub(rb"\1 \2", content))
-    signs = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
-    signs, has_alternate = _without_alternate(signs, len(content))
-    return Tape(content, starts, times_s, sorted([*signs, *resizes], key=lambda sign: sign.end), has_alternate)
+    found = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
+    signs, has_alternate = _without_alternate(found, len(content))
+    is_inside = _is_inside(content, signs)
+    if is_inside:
+        content = _ALTERNATE_ON.sub(lambda on: on[0].replace(b"10", b"99").replace(b"?47", b"?99"), content)
+        signs = [sign for sign in found if sign.kind is not SignKind.ALTERNATE]
+    ordered = sorted([*signs, *resizes], key=lambda sign: sign.end)
+    return Tape(content, starts, times_s, ordered, has_alternate, is_inside)
+
+
+def _is_inside(content: bytes, signs: Sequence[Sign]) -> bool:
+    """Whether nothing is shown before or after one stay on the alternate screen, and lines are printed there, not
+    drawn."""
+    stays = [sign for sign in signs if sign.kind is SignKind.ALTERNATE]
+    if len(stays) != 1:
+        return False
+    (stay,) = stays
+    outside = _ESCAPE.sub(b"", content[: stay.start] + content[stay.end :])
+    rows = {found[1] for found in _MOVE.finditer(content, stay.start, stay.end)}
+    lines = content.count(b"\r\n", stay.start, stay.end)
+    return len(rows) < LEAST_ROWS and lines >= LEAST_LINES and len(outside.strip()) <= LONGEST_FAREWELL
 
 
 def _signs(found: re.Match[bytes]) -> Iterator[Sign]:
@@ -154,7 +179,7 @@ def _signs(found: re.Match[bytes]) -> Iterator[Sign]:
     elif found[0].startswith(b"\r"):
         yield Sign(start, start + 1, SignKind.PROMPT)
     else:  # acted on before it is played
-        yield Sign(start, start, SignKind.ERASE, "c" if found[0] == b"\x1bc" else found[5].decode())
+        yield Sign(start, start, SignKind.ERASE, "c" if found[0] == b"\x1bc" else (found[5] or b"2").decode())
 
 
 def _mark(number: bytes, value: str) -> tuple[SignKind, str] | None:

@@ -184,7 +184,10 @@ def _surface(case: _Case) -> Iterator[Finding]:
             yield _finding(
                 Gate.SURFACE, "full-screen", effect, f"{program or 'a program'} took the whole screen", shown
             )
-    if case.transcript.alternate_screen and not full:
+    if case.transcript.inside_alternate:
+        reason = "all of it is on the alternate screen, as within screen, and was read there"
+        yield _finding(Gate.SURFACE, "multiplexer", "note", reason)
+    elif case.transcript.alternate_screen and not full:
         is_all = not case.transcript.commands and not case.transcript.text.strip()
         inside = "all of it is on the alternate screen, as within tmux or screen: lines typed there are not read"
         likely = [
