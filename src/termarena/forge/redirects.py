@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 __all__ = ["MOST_HOPS", "Way", "moved_to", "proxy_for"]
 
@@ -39,9 +39,9 @@ class Way(NamedTuple):
 
 def proxy_for(scheme: str, host: str) -> str | None:
     """The proxy that the environment names for a host (`https_proxy`, `no_proxy` …)."""
-    proxies = getproxies_environment()
-    if proxy_bypass_environment(host, proxies):
+    if proxy_bypass(host):
         return None
+    proxies = getproxies()
     return proxies.get(scheme) or proxies.get("all")
 
 

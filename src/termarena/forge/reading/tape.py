@@ -142,12 +142,12 @@ def tape_of(events: Sequence[CastEvent]) -> Tape:
             resizes.append(Sign(size, size, SignKind.RESIZE, found[0]))
     content = _AT_THE_EDGE.sub(b"\x1b[00m\r\n", b"".join(pieces))
     content = _WINDOW_NAME.sub(b"\x1b]\\1", _UNFINISHED_LINE.sub(rb"\1 \2", content))
-    found = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
-    signs, has_alternate = _without_alternate(found, len(content))
+    every = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
+    signs, has_alternate = _without_alternate(every, len(content))
     is_inside = _is_inside(content, signs)
     if is_inside:
         content = _ALTERNATE_ON.sub(lambda on: on[0].replace(b"10", b"99").replace(b"?47", b"?99"), content)
-        signs = [sign for sign in found if sign.kind is not SignKind.ALTERNATE]
+        signs = [sign for sign in every if sign.kind is not SignKind.ALTERNATE]
     ordered = sorted([*signs, *resizes], key=lambda sign: sign.end)
     return Tape(content, starts, times_s, ordered, has_alternate, is_inside)
 

@@ -38,7 +38,8 @@ def first_whole(words: Iterable[str], cwd: str) -> str | None:
 
 def _braces(word: str) -> list[str]:
     """The words that `/{bin,usr}` stands for; those beyond reading as they are."""
-    waiting, done = [word], []
+    waiting = [word]
+    done: list[str] = []
     while waiting and len(waiting) + len(done) < MOST_PATHS:
         found = _BRACES.fullmatch(one := waiting.pop())
         if found is None:

@@ -223,8 +223,9 @@ def _version_of(header: object) -> int | None:
 
 
 def _is_event(value: object) -> bool:
-    is_long = isinstance(value, list) and len(value) >= EVENT_PARTS
-    return is_long and isinstance(value[0], int | float) and all(isinstance(part, str) for part in value[1:EVENT_PARTS])
+    if not isinstance(value, list) or len(value) < EVENT_PARTS:
+        return False
+    return isinstance(value[0], int | float) and all(isinstance(part, str) for part in value[1:EVENT_PARTS])
 
 
 def _size_of(sizes: object, first_name: str) -> tuple[int, int, tuple[str, ...]]:
