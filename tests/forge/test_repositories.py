@@ -18,20 +18,21 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from support.serving import Quiet, serving
 from support.sessions import SHORT, command, session
 from termarena.core.errors import RecordingRefused
-from termarena.forge import redirects, repositories
+from termarena.forge import asking, repositories
+from termarena.forge.asking import Way
 from termarena.forge.draft import synthesize
 from termarena.forge.linking import linked_to, works_in
 from termarena.forge.making import Making, MakingConfig
 from termarena.forge.manifests import Needs, needs_of
-from termarena.forge.redirects import Way
 from termarena.forge.repositories import Clone, RepositoryRules, clone_of, fetch_repository
 from termarena.forge.taskfiles import write_environment
 from termarena.forge.transcript import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from termarena.forge.bench import Bench
 
@@ -65,29 +66,10 @@ def served(tmp_path: Path) -> Path:
     return tmp_path / "srv"
 
 
-@contextmanager
-def _serving(handler: Callable[..., http.server.BaseHTTPRequestHandler]) -> Iterator[int]:
-    """A server on this machine; its port."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @pytest.fixture
 def http_root(served: Path) -> Iterator[str]:
-    with _serving(partial(_Quiet, directory=str(served))) as port:
+    with serving(partial(Quiet, directory=str(served))) as port:
         yield f"http://127.0.0.1:{port}/"
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 def test_a_repository_comes_as_it_was_on_the_day(http_root: str, tmp_path: Path) -> None:
@@ -146,13 +128,13 @@ def test_a_cache_may_be_named_from_where_one_is(
 def _redirecting(to: str) -> Iterator[int]:
     """A server that sends every question on; its port."""
 
-    class Redirecting(_Quiet):
+    class Redirecting(Quiet, http.server.SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(302)
             self.send_header("Location", to.rstrip("/") + self.path)
             self.end_headers()
 
-    with _serving(Redirecting) as port:
+    with serving(Redirecting) as port:
         yield port
 
 
@@ -210,7 +192,7 @@ def _proxying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A proxy of the environment that knows names which nobody here can look up; what it is asked for."""
     asked: list[str] = []
 
-    class Proxying(_Quiet):
+    class Proxying(Quiet, http.server.SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             asked.append(str(parts.hostname))
@@ -244,7 +226,7 @@ def _proxying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(socket, "getaddrinfo", without_names)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with _serving(Proxying) as port:
+    with serving(Proxying) as port:
         for name in ("http_proxy", "https_proxy"):
             monkeypatch.setenv(name, f"http://ada:pass%20word@127.0.0.1:{port}")
         yield asked
@@ -276,14 +258,14 @@ def test_behind_a_proxy_what_is_encrypted_stays_so(monkeypatch: pytest.MonkeyPat
     with _proxying(monkeypatch) as asked:
         way = repositories.looked_up("https://git.invalid/x", RepositoryRules())
         assert way is not None
-        assert redirects.moved_to("https://git.invalid/x", way) is None
+        assert asking.moved_to("https://git.invalid/x", way) is None
     login = base64.b64encode(b"ada:pass word").decode()
     assert asked == [f"git.invalid:443 Basic {login}", "16"]  # the first byte of a TLS handshake
 
 
 def test_a_server_that_answers_byte_by_byte_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes well before the time is over; the last ones lead elsewhere."""
-    monkeypatch.setattr(redirects, "TIMEOUT_S", 1)
+    monkeypatch.setattr(asking, "TIMEOUT_S", 1)
     gone = threading.Event()
 
     def drip(server: socket.socket) -> None:
@@ -298,7 +280,7 @@ def test_a_server_that_answers_byte_by_byte_is_not_listened_to_for_ever(monkeypa
         thread = threading.Thread(target=drip, args=(server,))
         thread.start()
         port = server.getsockname()[1]
-        assert redirects.moved_to(f"http://git.invalid:{port}/x", Way("git.invalid", port, "127.0.0.1")) is None
+        assert asking.moved_to(f"http://git.invalid:{port}/x", Way("git.invalid", port, "127.0.0.1")) is None
         gone.set()
         thread.join()
 

@@ -11,20 +11,16 @@ import hashlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from termarena.core.addresses import AddressPolicy
 from termarena.core.errors import AddressRefused, RecordingRefused
+from termarena.forge.asking import MOST_HOPS, Way, moved_to, way_to
 from termarena.forge.manifests import MANIFESTS, Needs, needs_of
-from termarena.forge.redirects import MOST_HOPS, Way, moved_to, proxy_for
-from termarena.forge.screening.hosting import is_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -184,33 +180,15 @@ def _on_its_day(clone: Clone, recorded_at: str, git: _Git) -> Repository:
 
 
 def looked_up(url: str, rules: RepositoryRules) -> Way | None:
-    """The one way that git may go; None where the settings say where to go instead.
-
-    No address of this machine or of a network around it. A name that cannot be looked up here is left to the proxy of
-    the environment, if there is one, unless it is a name that private networks use.
-    """
+    """The one way that git may go; None where the settings say where to go instead."""
     if any(url.startswith(prefix) for prefix in rules.instead_of):
         return None
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        proxy = proxy_for(parts.scheme, host)
-    except ValueError as error:
-        raise RecordingRefused(GATE, f"{url} was cloned, and that is no address: {error}") from error
-    try:
-        found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-        address = str(AddressPolicy(allows_loopback=False).first_of(host, found))
-    except OSError as error:
-        if proxy is None:
-            raise RecordingRefused(GATE, f"{url} was cloned, and its host cannot be found: {error}") from error
-        if is_private(host):
-            raise RecordingRefused(GATE, f"{url} was cloned, and is not at a public address: {host}") from error
-        return Way(host, port, None, proxy)
-    except ValueError as error:
-        raise RecordingRefused(GATE, f"{url} was cloned, and its host cannot be found: {error}") from error
+        return way_to(url)
     except AddressRefused as error:
         raise RecordingRefused(GATE, f"{url} was cloned, and is not at a public address: {error.why}") from error
-    return Way(host, port, address, proxy)
+    except (OSError, ValueError) as error:
+        raise RecordingRefused(GATE, f"{url} was cloned, and its host cannot be found: {error}") from error
 
 
 def _fetched(git: _Git, clone: Clone, folder: Path) -> str:

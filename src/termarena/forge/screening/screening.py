@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from termarena.forge.asking import REFS
 from termarena.forge.messages import with_message
+from termarena.forge.screening.addresses import reached
 from termarena.forge.screening.danger import dangers, dangers_typed
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Redaction, Screening
-from termarena.forge.screening.hosting import needs_of_call, needs_of_machine
+from termarena.forge.screening.hosting import Need, needs_of_call, needs_of_machine
 from termarena.forge.screening.privacy import SECRET, find_private
 from termarena.forge.screening.quality import quality_of
 from termarena.forge.screening.redaction import Redactor
@@ -64,7 +66,7 @@ def screen(transcript: Transcript, rules: ScreenRules | None = None) -> Screenin
         *_privacy(case, redactor),
         *_safety(case),
         *_surface(case),
-        *_reproducibility(case),
+        *_reproducibility(case, redactor),
         *_length(case),
         *_prose(case),
         *_quality(case, quality),
@@ -206,18 +208,29 @@ def _surface(case: _Case) -> Iterator[Finding]:
         yield _finding(Gate.SURFACE, "not-a-shell", "drop", reason, ("command", foreign[0].text))
 
 
-def _reproducibility(case: _Case) -> Iterator[Finding]:
+def _reproducibility(case: _Case, redactor: Redactor) -> Iterator[Finding]:
     told: set[tuple[str, str]] = set()
     for need in needs_of_machine(case.transcript):
         yield _finding(Gate.REPRODUCIBILITY, need.rule, need.effect, need.reason, ("header", need.text))
     for number, _, script in case.commands():
-        for need in (need for call in script.calls for need in needs_of_call(call)):
+        for found in (need for call in script.calls for need in needs_of_call(call)):
+            need = _still_there(found, redactor) if case.rules.check_addresses and found.url else found
             if (need.rule, need.reason) in told:
                 continue
             told.add((need.rule, need.reason))
             allowed = case.rules.allow_remote and need.rule in _ELSEWHERE
             effect = "note" if allowed else need.effect
             yield _finding(Gate.REPRODUCIBILITY, need.rule, effect, need.reason, (f"command {number + 1}", need.text))
+
+
+def _still_there(need: Need, redactor: Redactor) -> Need:
+    """The need, or that what it names is gone; an address with a replaced name in it is not the one that was asked."""
+    if any(placeholder in need.url for placeholder in redactor.placeholders.values()):
+        return need
+    answer = reached(need.url)
+    if not answer.is_dead:
+        return need
+    return Need("dead-address", "drop", f"{need.url.removesuffix(REFS)} is gone: {answer.why}", need.text)
 
 
 def _length(case: _Case) -> Iterator[Finding]:
