@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import base64
 import http.client
-import re
 import socket
 import ssl
 import threading
 from contextlib import suppress
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from termarena.core.addresses import AddressPolicy
 from termarena.core.errors import AddressRefused
+from termarena.forge.hosts import REFS, is_private
 
-__all__ = ["MOST_HOPS", "REFS", "Answer", "Way", "ask", "is_private", "moved_to", "way_to"]
+__all__ = ["MOST_HOPS", "Answer", "Way", "ask", "moved_to", "way_to"]
 
 MOST_HOPS: Final = 5
 TIMEOUT_S: Final = 30
-REFS: Final = "/info/refs?service=git-upload-pack"
 PROXY_PORT: Final = 1080
 """What curl takes where a proxy's address has no port."""
 _MOVED: Final = (301, 302, 303, 307, 308)
-_PRIVATE_NAME: Final = re.compile(r"(?i)[^.]+|.*\.(?:local|internal|intranet|corp|lan|home|private)")
 
 
 class Way(NamedTuple):
@@ -48,15 +45,6 @@ class Answer(NamedTuple):
 
     status: int
     location: str | None = None
-
-
-def is_private(host: str) -> bool:
-    """Whether a host's name, or its address, is one of private networks."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return _PRIVATE_NAME.fullmatch(host) is not None
-    return not address.is_global
 
 
 def way_to(url: str) -> Way:

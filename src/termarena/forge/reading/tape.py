@@ -36,7 +36,7 @@ _UNFINISHED_LINE: Final = re.compile(rb"(\x1b\[7m)[%#](\x1b\[27m(?:\x1b\[1m)?\x1
 # screen's own way to name a window, which shells use before their prompts; others would show it as text.
 _WINDOW_NAME: Final = re.compile(rb"\x1bk([^\x00-\x1f]{0,512}\x1b\\)")
 # A line that ends at the edge of the screen is entered so by readline, which leaves it joined to what is printed next.
-_AT_THE_EDGE: Final = re.compile(rb" \r\x1b\[A\r\n")
+AT_THE_EDGE: Final = b" \r\x1b[A\r\n"
 _MOVE: Final = re.compile(rb"\x1b\[(\d{1,4});\d{1,4}[Hf]")
 LEAST_MOVES, LEAST_ROWS = 12, 6
 """A progress bar goes to one row again and again; a program that draws the screen goes to many."""
@@ -140,7 +140,7 @@ def tape_of(events: Sequence[CastEvent]) -> Tape:
             size += len(piece)
         elif event.code == "r" and (found := _SIZE.fullmatch(event.text)):
             resizes.append(Sign(size, size, SignKind.RESIZE, found[0]))
-    content = _AT_THE_EDGE.sub(b"\x1b[00m\r\n", b"".join(pieces))
+    content = b"".join(pieces).replace(AT_THE_EDGE, b"\x1b[00m\r\n")
     content = _WINDOW_NAME.sub(b"\x1b]\\1", _UNFINISHED_LINE.sub(rb"\1 \2", content))
     every = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
     signs, has_alternate = _without_alternate(every, len(content))

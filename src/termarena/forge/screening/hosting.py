@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from termarena.forge.asking import REFS, is_private
+from termarena.forge.hosts import REFS, is_private
 from termarena.shell.words import words
 
 if TYPE_CHECKING:

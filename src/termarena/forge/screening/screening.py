@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from termarena.forge.asking import REFS
+from termarena.forge.hosts import REFS
 from termarena.forge.messages import with_message
-from termarena.forge.screening.addresses import reached
 from termarena.forge.screening.danger import dangers, dangers_typed
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Redaction, Screening
 from termarena.forge.screening.hosting import Need, needs_of_call, needs_of_machine
@@ -227,6 +226,8 @@ def _still_there(need: Need, redactor: Redactor) -> Need:
     """The need, or that what it names is gone; an address with a replaced name in it is not the one that was asked."""
     if any(placeholder in need.url for placeholder in redactor.placeholders.values()):
         return need
+    from termarena.forge.screening.addresses import reached  # noqa: PLC0415 - few ask, and it brings all of HTTP
+
     answer = reached(need.url)
     if not answer.is_dead:
         return need

@@ -271,7 +271,7 @@ class _EventReader:
         return True
 
     def add(self, number: int, value: object) -> None:
-        if (version := _version_of(value)) is not None:  # another recording behind this one
+        if isinstance(value, dict) and (version := _version_of(value)) is not None:  # another recording behind this one
             self._more += 1
             self._from_s, self.is_relative = self._at_s, version == RELATIVE_VERSION
             return
