@@ -73,10 +73,7 @@ def _in_call(call: Call) -> Iterator[Danger]:
 
 def _removes(call: Call) -> str | None:
     if call.program == "find":
-        removes = "-delete" in call.arguments or any(
-            one in ("-exec", "-execdir") and after.rpartition("/")[2] == "rm" for one, after in pairwise(call.arguments)
-        )
-        named = (places_of_find(call.arguments) or ["."]) if removes else []
+        named = _found_and_removed(call)
     elif call.program == "rsync" and any(word.startswith("--del") for word in call.arguments):
         named = call.operands()[-1:]
     elif call.program == "mv":
@@ -89,6 +86,16 @@ def _removes(call: Call) -> str | None:
         return None
     whole = first_whole(named, call.cwd)
     return f"it removes {_shown(whole, call)} with everything in it" if whole is not None else None
+
+
+def _found_and_removed(find: Call) -> list[str]:
+    """Where `find` removes what it finds; in a home folder only if it looks for no names."""
+    removes = "-delete" in find.arguments or any(
+        one in ("-exec", "-execdir") and after.rpartition("/")[2] == "rm" for one, after in pairwise(find.arguments)
+    )
+    is_narrow = not {"-name", "-iname", "-path", "-regex"}.isdisjoint(find.arguments)
+    places = (places_of_find(find.arguments) or ["."]) if removes else []
+    return [place for place in places if not is_narrow or placed(place, find.cwd) not in ("~", "/root")]
 
 
 def _fed_to(call: Call) -> list[str]:

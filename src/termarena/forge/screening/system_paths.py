@@ -21,7 +21,7 @@ SYSTEM: Final = (
 _EVERYTHING: Final = rf"\*+|\.\*|\?\*|\.?\[[^\]/]*\]\*|{UNKNOWN}"
 _WHOLE: Final = re.compile(
     rf"(?:~|{UNKNOWN}(?=/)|{SYSTEM})/?(?:{_EVERYTHING})?/?|{UNKNOWN}/\*?|~\w*"
-    r"|/[^/]*[*?\[][^/]*"  # several of the root's
+    r"|/[^/.]*[*?\[][^/.]*"  # several of the root's folders
     r"|(?:\.\./)*\.\.(?:/\*)?"  # what lies around the folder that the session began in
 )
 _BRACES: Final = re.compile(r"(.*?)\{([^{}]*,[^{}]*)\}(.*)", re.DOTALL)
