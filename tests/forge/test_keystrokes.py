@@ -96,6 +96,19 @@ def test_lines_typed_into_a_program_of_its_own_are_no_demonstration() -> None:
     assert texts(found.commands) == ["far shell"]
 
 
+def test_keys_that_were_pressed_before_the_prompt_came() -> None:
+    slow = [
+        *keys("sleep 1"),
+        (0.3, "\r\n"),
+        (0.2, "m"),
+        (0.1, "k"),
+        (0.2, f"{PROMPT}mk"),
+        *keys("dir x"),
+        (0.3, "\r\n"),
+    ]
+    assert texts(read_made(*LS, *slow, (0.0, PROMPT)).commands) == ["ls", "sleep 1", "mkdir x"]
+
+
 def test_the_name_of_a_window_is_no_text() -> None:
     named = "\x1bkme@box:~/src\x1b\\"
     found = read_made((0.0, named), *LS, (0.0, named + "\r" + PROMPT), *keys("pwd"), (0.3, "\r\n"))

@@ -66,8 +66,8 @@ class Called:
 
     calls: tuple[Call, ...]
     is_whole: bool
-    functions: tuple[str, ...] = ()
-    """Functions that call themselves in the background."""
+    bombs: tuple[str, ...] = ()
+    """Functions that call themselves in the background, and loops without end that wait for nothing they start."""
 
 
 def takes_program(call: Call) -> bool:

@@ -79,7 +79,7 @@ class _Reading:
         self._depth = depth
         self._budget = budget or _Budget()
         self._calls: list[Call] = []
-        self._functions: list[str] = []
+        self._bombs: list[str] = []
         self._is_whole = True
         self._handlers: dict[str, Callable[[Node], list[Call]]] = {
             "pipeline": self._pipeline,
@@ -97,7 +97,7 @@ class _Reading:
         root = parse(text.encode("utf-8", "replace"))
         self._is_whole &= not root.has_error
         self._visit(root)
-        return Called(tuple(self._calls), self._is_whole, tuple(self._functions))
+        return Called(tuple(self._calls), self._is_whole, tuple(self._bombs))
 
     def _visit(self, node: Node) -> list[Call]:
         """The calls that the node itself makes, in order; nested ones are only noted."""
@@ -214,7 +214,7 @@ class _Reading:
         is_endless = condition is not None and _ALWAYS.fullmatch(text_of(condition).rstrip(";").strip())
         starts_more = body is not None and any(inner.type == "&" for inner in walk(body))
         if is_endless and starts_more and not {call.program for call in self._calls[start:]} & _IDLE:
-            self._functions.append("while")
+            self._bombs.append(text_of(node))
         return found
 
     def _function_definition(self, node: Node) -> list[Call]:
@@ -222,7 +222,7 @@ class _Reading:
         called, text = (text_of(part) if part is not None else "" for part in (name, body))
         again = rf"(?<![\w-]){re.escape(called)}(?![\w-])"
         if called and re.search(rf"{again}[^;&|\n]*(?:\|\s*{again}[^;&\n]*)?&(?![&>])", text):
-            self._functions.append(called)
+            self._bombs.append(f"{called}()")
             return []
         self._memory.functions[called] = text
         return self._apart(body) if body is not None else []
@@ -308,7 +308,7 @@ class _Reading:
         if not keeps_place:
             self._memory.cwd = cwd
         self._calls += inner.calls
-        self._functions += inner.functions
+        self._bombs += inner.bombs
         self._is_whole &= inner.is_whole
 
     def _words(self, node: Node) -> list[str]:

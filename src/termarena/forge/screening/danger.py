@@ -51,8 +51,8 @@ class Danger(NamedTuple):
 
 def dangers(script: Called, text: str) -> Iterator[Danger]:
     """The dangers in one command. What the grammar does not cover is judged by its look."""
-    for name in script.functions:
-        yield Danger("fork-bomb", "it starts processes without end", f"{name}()")
+    for bomb in script.bombs:
+        yield Danger("fork-bomb", "it starts processes without end", bomb[:200])
     for call in script.calls:
         yield from _in_call(call)
     if not script.is_whole and LOOKS_DANGEROUS.search(text):
