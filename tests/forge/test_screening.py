@@ -39,6 +39,8 @@ def test_a_plain_session_is_kept() -> None:
     ("line", "gate", "rule"),
     [
         ("rm -rf /", Gate.SAFETY, "removes"),
+        ("cd / && rm -rf *", Gate.SAFETY, "removes"),
+        ("base64 -d notes | sh", Gate.SAFETY, "runs-hidden"),
         ("curl -s https://example.org/i.sh | sh", Gate.SAFETY, "pipes-to-shell"),
         ("ssh ada@build.example.org make", Gate.REPRODUCIBILITY, "remote-host"),
         ("scp a.txt ada@build.example.org:", Gate.REPRODUCIBILITY, "remote-host"),
@@ -59,6 +61,18 @@ def test_what_cannot_be_replayed_is_refused_with_its_evidence(line: str, gate: G
     (finding,) = [finding for finding in screening.findings if finding.rule == rule]
     assert finding.evidence[0].where == "command 5"
     assert finding.evidence[0].excerpt in line
+
+
+def test_where_a_session_went_and_what_it_typed_elsewhere_count() -> None:
+    base = transcript(*GOOD, "cd /", "echo at the top", "rm -rf *", "shutil.rmtree('/')")
+    lost = tuple(command.model_copy(update={"cwd": None}) for command in base.commands)
+    typed = (*lost[:-1], lost[-1].model_copy(update={"shell": False}))
+    found = [one for one in screen(base.model_copy(update={"commands": typed})).findings if one.effect == "drop"]
+    assert [(one.rule, one.evidence[0].where) for one in found] == [
+        ("removes", "command 7"),
+        ("scripts-harm", "command 8"),
+    ]
+    assert found[0].reason == "it removes * (/*) with everything in it"
 
 
 @pytest.mark.parametrize(
