@@ -68,10 +68,8 @@ def test_where_a_session_went_and_what_it_typed_elsewhere_count() -> None:
     lost = tuple(command.model_copy(update={"cwd": None}) for command in base.commands)
     typed = (*lost[:-1], lost[-1].model_copy(update={"shell": False}))
     found = [one for one in screen(base.model_copy(update={"commands": typed})).findings if one.effect == "drop"]
-    assert [(one.rule, one.evidence[0].where) for one in found] == [
-        ("removes", "command 7"),
-        ("scripts-harm", "command 8"),
-    ]
+    told = [(one.rule, one.evidence[0].where) for one in found]
+    assert told == [("removes", "command 7"), ("scripts-harm", "command 8")]
     assert found[0].reason == "it removes * (/*) with everything in it"
 
 
