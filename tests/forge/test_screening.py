@@ -125,6 +125,22 @@ def test_full_screen_programs_are_refused_and_pagers_are_told() -> None:
     assert (Gate.SURFACE, "full-screen") in _drops(screen(unknown))
 
 
+@pytest.mark.parametrize(
+    ("line", "rule", "reason"),
+    [
+        ("watch -n 1 kubectl get pods", "pager", "watch took the screen to show something"),
+        ("tree | less", "pager", "less took the screen to show something"),
+        ("cd src && sudo vim main.c", "full-screen", "vim took the whole screen"),
+        ("ssh host top", "full-screen", "ssh took the whole screen"),
+    ],
+)
+def test_who_took_the_screen(line: str, rule: str, reason: str) -> None:
+    base = transcript(*GOOD, line, alternate_screen=True)
+    taken = base.commands[-1].model_copy(update={"interactive": True})
+    found = screen(base.model_copy(update={"commands": (*base.commands[:-1], taken)})).findings
+    assert [(one.rule, one.reason) for one in found if one.gate is Gate.SURFACE] == [(rule, reason)]
+
+
 def test_sessions_inside_of_tmux_are_refused_by_name() -> None:
     inside = transcript(alternate_screen=True)
     assert (Gate.SURFACE, "multiplexer") in _drops(screen(inside))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from termarena.forge.screening.findings import Quality
     from termarena.forge.transcript import Command, Transcript
-    from termarena.shell.calls import Called
+    from termarena.shell.calls import Call, Called
 
 __all__ = ["refused", "screen"]
 
@@ -171,15 +171,15 @@ def _surface(case: _Case) -> Iterator[Finding]:
     effect: Literal["drop", "note"] = "note" if case.rules.allow_full_screen else "drop"
     full = [(number, command) for number, command in enumerate(case.transcript.commands) if command.interactive]
     for number, command in full:
-        calls = ShellReader().read(command.text).calls
-        program = calls[-1].program if calls else ""
+        taker = _last_called(command.text)
+        program = taker.program if taker is not None else ""
         shown = (f"command {number + 1}", command.text)
         if program in _MULTIPLEXERS:
             reason = f"{program} held the screen: lines typed inside of it are not read"
             yield _finding(Gate.SURFACE, "multiplexer", effect, reason, shown)
         elif with_message(command.text, command.output) is not None:
             yield _finding(Gate.SURFACE, "message", "note", "git showed an editor, and says what was written", shown)
-        elif calls and is_pager(calls[-1]):
+        elif taker is not None and is_pager(taker):
             yield _finding(Gate.SURFACE, "pager", "note", f"{program} took the screen to show something", shown)
         else:
             yield _finding(
@@ -205,6 +205,13 @@ def _surface(case: _Case) -> Iterator[Finding]:
     if len(foreign) > case.rules.most_foreign_share * len(case.transcript.commands):
         reason = f"{len(foreign)} of {len(case.transcript.commands)} lines were typed into something else than a shell"
         yield _finding(Gate.SURFACE, "not-a-shell", "drop", reason, ("command", foreign[0].text))
+
+
+def _last_called(text: str) -> Call | None:
+    """The call at the end of a line: of `watch kubectl get pods` the whole, of `tree | less` the pager."""
+    calls = ShellReader().read(text).calls
+    ending = [call for call in calls if text.rstrip().endswith(call.text)]
+    return max(ending, key=lambda call: len(call.text)) if ending else next(reversed(calls), None)
 
 
 def _reproducibility(case: _Case, redactor: Redactor) -> Iterator[Finding]:
