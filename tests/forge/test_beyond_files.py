@@ -8,29 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from running import termarena
-from support.sessions import command, session
+from support.sessions import SHORT, command, session
 from termarena.forge.bench import Bench, faketime_library
 from termarena.forge.facts import tells_the_month
 from termarena.forge.making import Making, MakingConfig
-from termarena.forge.screening import ScreenRules
-from termarena.sandbox.drivers import open_driver
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-SHORT = ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
 pytestmark = pytest.mark.needs("user-namespaces")
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    driver = open_driver("namespace", home=tmp_path / "home")
-    try:
-        async with Bench(driver) as made:
-            yield made
-    finally:
-        await driver.aclose()
 
 
 @pytest.mark.timeout(600)

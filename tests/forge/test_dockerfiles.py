@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from running import termarena
-from support.sessions import command, session
+from support.sessions import SHORT, command, session
 from termarena.core.errors import RecordingRefused
 from termarena.forge.bench import Bench
 from termarena.forge.making import Making, MakingConfig
-from termarena.forge.screening import ScreenRules
 from termarena.forge.taskfiles import write_task
 from termarena.forge.testing import files_of_tests
 from termarena.sandbox.drivers import open_driver
@@ -30,9 +29,7 @@ SESSIONS = (
     session("Ages", PEOPLE, "mkdir out", "jq 'map(.age) | add' people.json > out/total.txt", "chmod 600 out/total.txt"),
 )
 # The engine's own base is at hand without a registry.
-CONFIG = MakingConfig(
-    base_image="debian:bookworm", screen=ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
-)
+CONFIG = MakingConfig(base_image="debian:bookworm", screen=SHORT)
 
 
 @pytest.fixture

@@ -7,34 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.sessions import COMMITTING, COUNTING, SORTING, command, session
+from support.sessions import COMMITTING, COUNTING, SHORT, SORTING, command, session
 from termarena.core.errors import RecordingRefused
-from termarena.forge.bench import Bench
 from termarena.forge.making import Making, MakingConfig, evidence
-from termarena.forge.screening import ScreenRules
 from termarena.forge.transcript import Facts
-from termarena.sandbox.drivers import open_driver
 from termarena.tasks import load_task
 from termarena.tasks.lint import lint
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from termarena.forge.bench import Bench
     from termarena.forge.transcript import Transcript
 
-SHORT = ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
 pytestmark = pytest.mark.needs("user-namespaces")
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    driver = open_driver("namespace", home=tmp_path / "home")
-    try:
-        async with Bench(driver) as made:
-            yield made
-    finally:
-        await driver.aclose()
 
 
 async def _make(bench: Bench, transcript: Transcript, tmp_path: Path) -> tuple[Making, Path]:

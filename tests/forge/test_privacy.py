@@ -45,6 +45,7 @@ def _found(text: str) -> set[tuple[str, str]]:
         ("echo call +49 151 2345 6789", "phone", "+49 151 2345 6789"),
         ("ls /home/alice/src", "user", "alice"),
         ("ls /Users/alice.smith/src", "user", "alice.smith"),
+        ("ls -l\ndrwxr-xr-x. 10 alice.smith noc 4096 Feb 2 src", "user", "alice.smith"),
     ],
 )
 def test_private_values_are_found(text: str, kind: str, value: str) -> None:
@@ -54,6 +55,8 @@ def test_private_values_are_found(text: str, kind: str, value: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "ls -l\n-rw-r--r-- 1 www-data staff 12 Feb 2 index.html",
+        "useradd -m carol\nls -l\n-rw-r--r-- 1 carol carol 12 Feb 2 notes",
         "mkdir -p build/output/deep",
         "docker run -p 8080:80 nginx",
         "idf.py -p /dev/ttyUSB0 flash",

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import http.server
 import os
+import re
 import socket
 import subprocess
 import threading
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from support.sessions import command, session
+from support.serving import Quiet, serving
+from support.sessions import SHORT, command, session
 from termarena.core.errors import RecordingRefused
-from termarena.forge import redirects, repositories
-from termarena.forge.bench import Bench
+from termarena.forge import asking, repositories
+from termarena.forge.asking import Way
 from termarena.forge.draft import synthesize
 from termarena.forge.linking import linked_to, works_in
 from termarena.forge.making import Making, MakingConfig
 from termarena.forge.manifests import Needs, needs_of
 from termarena.forge.repositories import Clone, RepositoryRules, clone_of, fetch_repository
-from termarena.forge.screening import ScreenRules
 from termarena.forge.taskfiles import write_environment
 from termarena.forge.transcript import Facts
-from termarena.sandbox.drivers import open_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from termarena.forge.bench import Bench
 
 pytestmark = pytest.mark.needs("git")
 
@@ -64,18 +68,8 @@ def served(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def http_root(served: Path) -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(served)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
+    with serving(partial(Quiet, directory=str(served))) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 def test_a_repository_comes_as_it_was_on_the_day(http_root: str, tmp_path: Path) -> None:
@@ -134,21 +128,14 @@ def test_a_cache_may_be_named_from_where_one_is(
 def _redirecting(to: str) -> Iterator[int]:
     """A server that sends every question on; its port."""
 
-    class Redirecting(_Quiet):
+    class Redirecting(Quiet, http.server.SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(302)
             self.send_header("Location", to.rstrip("/") + self.path)
             self.end_headers()
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Redirecting) as port:
+        yield port
 
 
 @pytest.fixture
@@ -157,10 +144,10 @@ def invalid_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     really = repositories.looked_up
 
-    def looked_up(url: str, rules: RepositoryRules) -> str | None:
+    def looked_up(url: str, rules: RepositoryRules) -> Way | None:
         parts = urlsplit(url)
         is_ours = str(parts.hostname).endswith(".invalid")
-        return f"{parts.hostname}:{parts.port}:127.0.0.1" if is_ours else really(url, rules)
+        return Way(str(parts.hostname), parts.port or 80, "127.0.0.1") if is_ours else really(url, rules)
 
     monkeypatch.setattr(repositories, "looked_up", looked_up)
 
@@ -200,9 +187,85 @@ def test_a_server_that_leads_to_where_nobody_may_go_is_not_followed(to: str, why
             fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache")
 
 
+@contextmanager
+def _proxying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A proxy of the environment that knows names which nobody here can look up; what it is asked for."""
+    asked: list[str] = []
+
+    class Proxying(Quiet, http.server.SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            asked.append(str(parts.hostname))
+            onward = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=30)
+            onward.request("GET", f"{parts.path}?{parts.query}")
+            answer = onward.getresponse()
+            content = answer.read()
+            self.send_response(answer.status)
+            for name in ("Content-Type", "Location"):
+                if (value := answer.getheader(name)) is not None:
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            onward.close()
+
+        def do_CONNECT(self) -> None:
+            asked.append(f"{self.path} {self.headers['Proxy-Authorization']}")
+            self.send_response(200)
+            self.end_headers()
+            asked.append(self.rfile.read(1).hex())
+            self.close_connection = True
+
+    really = socket.getaddrinfo
+
+    def without_names(host: str, *words: Any, **named: Any) -> Any:  # noqa: ANN401 - as it is called
+        if not re.fullmatch(r"[\d.]+", host):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return really(host, *words, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", without_names)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(Proxying) as port:
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"http://ada:pass%20word@127.0.0.1:{port}")
+        yield asked
+
+
+def test_behind_a_proxy_a_repository_that_has_moved_is_fetched_from_where_it_is(
+    http_root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = http_root.rstrip("/").rpartition(":")[2]
+    with _redirecting(f"http://new.invalid:{port}") as old, _proxying(monkeypatch) as asked:
+        clone = Clone(f"http://old.invalid:{old}/ada/tool.git", "/app/tool")
+        assert fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache").branch == "trunk"
+    assert asked[:2] == ["old.invalid", "new.invalid"]
+    assert set(asked) == {"old.invalid", "new.invalid"}
+
+
+@pytest.mark.parametrize("to", ["http://127.0.0.1:9", "http://10.0.0.1", "http://metadata.internal", "http://intranet"])
+def test_behind_a_proxy_nobody_is_led_to_where_nobody_may_go(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _redirecting(to) as port, _proxying(monkeypatch) as asked:
+        clone = Clone(f"http://git.invalid:{port}/ada/tool.git", "/app/tool")
+        with pytest.raises(RecordingRefused, match="not at a public address"):
+            fetch_repository(clone, MARCH, RepositoryRules(fetch=True), tmp_path / "cache")
+    assert asked == ["git.invalid"]
+
+
+def test_behind_a_proxy_what_is_encrypted_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _proxying(monkeypatch) as asked:
+        way = repositories.looked_up("https://git.invalid/x", RepositoryRules())
+        assert way is not None
+        assert asking.moved_to("https://git.invalid/x", way) is None
+    login = base64.b64encode(b"ada:pass word").decode()
+    assert asked == [f"git.invalid:443 Basic {login}", "16"]  # the first byte of a TLS handshake
+
+
 def test_a_server_that_answers_byte_by_byte_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes well before the time is over; the last ones lead elsewhere."""
-    monkeypatch.setattr(redirects, "TIMEOUT_S", 1)
+    monkeypatch.setattr(asking, "TIMEOUT_S", 1)
     gone = threading.Event()
 
     def drip(server: socket.socket) -> None:
@@ -217,7 +280,7 @@ def test_a_server_that_answers_byte_by_byte_is_not_listened_to_for_ever(monkeypa
         thread = threading.Thread(target=drip, args=(server,))
         thread.start()
         port = server.getsockname()[1]
-        assert redirects.moved_to(f"http://git.invalid:{port}/x", f"git.invalid:{port}:127.0.0.1") is None
+        assert asking.moved_to(f"http://git.invalid:{port}/x", Way("git.invalid", port, "127.0.0.1")) is None
         gone.set()
         thread.join()
 
@@ -250,9 +313,12 @@ def test_a_server_that_never_answers_leaves_no_process_behind(tmp_path: Path, mo
     ],
 )
 def test_only_public_addresses_are_looked_up(monkeypatch: pytest.MonkeyPatch, address: str, pinned: str | None) -> None:
+    monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 443))])
     if pinned is not None:
-        assert repositories.looked_up(URL, RepositoryRules()) == pinned
+        way = repositories.looked_up(URL, RepositoryRules())
+        assert way is not None
+        assert way.pinned == pinned
         return
     with pytest.raises(RecordingRefused, match="not at a public address"):
         repositories.looked_up(URL, RepositoryRules())
@@ -311,21 +377,15 @@ SESSION = session(
     "sed -i s/old/older/ README.md",
     facts=Facts(recorded_at=MARCH),
 )
-SHORT = ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
 
 
 @pytest.mark.needs("user-namespaces")
-async def test_a_session_begins_on_its_repository(served: Path, tmp_path: Path) -> None:
+async def test_a_session_begins_on_its_repository(served: Path, bench: Bench, tmp_path: Path) -> None:
     rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"})
-    driver = open_driver("namespace", home=tmp_path / "home")
-    try:
-        async with Bench(driver) as bench:
-            with pytest.raises(RecordingRefused, match=r"\[repositories\] in forge.toml"):
-                await Making(SESSION, bench, tmp_path / "no", MakingConfig(screen=SHORT)).make(tmp_path / "out")
-            making = Making(SESSION, bench, tmp_path / "yes", MakingConfig(screen=SHORT, repositories=rules))
-            facts = await making.test()
-    finally:
-        await driver.aclose()
+    with pytest.raises(RecordingRefused, match=r"\[repositories\] in forge.toml"):
+        await Making(SESSION, bench, tmp_path / "no", MakingConfig(screen=SHORT)).make(tmp_path / "out")
+    making = Making(SESSION, bench, tmp_path / "yes", MakingConfig(screen=SHORT, repositories=rules))
+    facts = await making.test()
     assert {(fact.probe, fact.path): fact.value for fact in facts}["text", "/app/words.txt"] == "1\n"
     draft, folder = making.draft, tmp_path / "task"
     assert draft is not None
@@ -354,20 +414,15 @@ def test_a_session_that_never_touches_the_repository_does_not_begin_on_it() -> N
 
 
 @pytest.mark.needs("user-namespaces")
-async def test_a_recording_in_a_repository_is_done_again_in_there(served: Path, tmp_path: Path) -> None:
+async def test_a_recording_in_a_repository_is_done_again_in_there(served: Path, bench: Bench, tmp_path: Path) -> None:
     """As of a checkout that was retrieved: the session shows neither a clone nor the file that it works on."""
     rules = RepositoryRules(fetch=True, instead_of={"https://git.example.org/": f"file://{served}/"})
     told = session("Words", "wc -w < README.md > words.txt", facts=Facts(recorded_at=MARCH))
-    driver = open_driver("namespace", home=tmp_path / "home")
-    try:
-        async with Bench(driver) as bench:
-            linked = told.model_copy(update={"repository": URL})
-            config = MakingConfig(screen=SHORT, repositories=rules)
-            facts = await Making(linked, bench, tmp_path / "with", config).test()
-            with pytest.raises(RecordingRefused, match=r"ends with status 1 here: .*README\.md: No such file"):
-                await Making(told, bench, tmp_path / "without", config).test()
-    finally:
-        await driver.aclose()
+    linked = told.model_copy(update={"repository": URL})
+    config = MakingConfig(screen=SHORT, repositories=rules)
+    facts = await Making(linked, bench, tmp_path / "with", config).test()
+    with pytest.raises(RecordingRefused, match=r"ends with status 1 here: .*README\.md: No such file"):
+        await Making(told, bench, tmp_path / "without", config).test()
     assert [(fact.probe, fact.path, fact.value) for fact in facts if fact.probe == "text"] == [
         ("text", "/app/words.txt", "1\n")
     ]

@@ -39,6 +39,8 @@ def test_a_plain_session_is_kept() -> None:
     ("line", "gate", "rule"),
     [
         ("rm -rf /", Gate.SAFETY, "removes"),
+        ("cd / && rm -rf *", Gate.SAFETY, "removes"),
+        ("base64 -d notes | sh", Gate.SAFETY, "runs-hidden"),
         ("curl -s https://example.org/i.sh | sh", Gate.SAFETY, "pipes-to-shell"),
         ("ssh ada@build.example.org make", Gate.REPRODUCIBILITY, "remote-host"),
         ("scp a.txt ada@build.example.org:", Gate.REPRODUCIBILITY, "remote-host"),
@@ -59,6 +61,16 @@ def test_what_cannot_be_replayed_is_refused_with_its_evidence(line: str, gate: G
     (finding,) = [finding for finding in screening.findings if finding.rule == rule]
     assert finding.evidence[0].where == "command 5"
     assert finding.evidence[0].excerpt in line
+
+
+def test_where_a_session_went_and_what_it_typed_elsewhere_count() -> None:
+    base = transcript(*GOOD, "cd /", "echo at the top", "rm -rf *", "shutil.rmtree('/')")
+    lost = tuple(command.model_copy(update={"cwd": None}) for command in base.commands)
+    typed = (*lost[:-1], lost[-1].model_copy(update={"shell": False}))
+    found = [one for one in screen(base.model_copy(update={"commands": typed})).findings if one.effect == "drop"]
+    told = [(one.rule, one.evidence[0].where) for one in found]
+    assert told == [("removes", "command 7"), ("scripts-harm", "command 8")]
+    assert found[0].reason == "it removes * (/*) with everything in it"
 
 
 @pytest.mark.parametrize(
@@ -111,6 +123,22 @@ def test_full_screen_programs_are_refused_and_pagers_are_told() -> None:
     assert screen(editor, ScreenRules(allow_full_screen=True)).kept
     unknown = transcript(*GOOD, alternate_screen=True)
     assert (Gate.SURFACE, "full-screen") in _drops(screen(unknown))
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "reason"),
+    [
+        ("watch -n 1 kubectl get pods", "pager", "watch took the screen to show something"),
+        ("tree | less", "pager", "less took the screen to show something"),
+        ("cd src && sudo vim main.c", "full-screen", "vim took the whole screen"),
+        ("ssh host top", "full-screen", "ssh took the whole screen"),
+    ],
+)
+def test_who_took_the_screen(line: str, rule: str, reason: str) -> None:
+    base = transcript(*GOOD, line, alternate_screen=True)
+    taken = base.commands[-1].model_copy(update={"interactive": True})
+    found = screen(base.model_copy(update={"commands": (*base.commands[:-1], taken)})).findings
+    assert [(one.rule, one.reason) for one in found if one.gate is Gate.SURFACE] == [(rule, reason)]
 
 
 def test_sessions_inside_of_tmux_are_refused_by_name() -> None:

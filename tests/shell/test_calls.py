@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from termarena.shell.calls import LONGEST_COMMAND, UNKNOWN, ShellReader
+from termarena.shell.calls import UNKNOWN
 from termarena.shell.effects import changes_state, is_pager
+from termarena.shell.reader import ShellReader
+from termarena.shell.runners import LONGEST_COMMAND
 
 
 def _words(text: str) -> list[tuple[str, ...]]:
@@ -92,6 +94,38 @@ def test_what_a_short_line_grows_into_has_an_end(text: str) -> None:
     called = ShellReader().read(text)
     assert not called.is_whole
     assert sum(len(word) for call in called.calls for word in call.words) < 4 * LONGEST_COMMAND
+
+
+def test_a_long_pipeline_is_read_once() -> None:
+    calls = ShellReader().read(" | ".join(["cat > f"] * 200)).calls
+    assert [len(call.fed_by) for call in calls] == list(range(200))
+
+
+def test_a_here_document_and_where_its_line_writes() -> None:
+    reader = ShellReader()
+    (call,) = reader.read("cat <<'EOF' > f\none\nEOF").calls
+    assert call.writes == ("f",)
+    assert reader.memory.texts == {"f": "one\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "cwd"),
+    [
+        ("cd /a/b; cd ../c", "/a/c"),
+        ("cd a; cd -", "."),
+        ("cd; cd x/../y", "~/y"),
+        ("pushd /a; pushd b; popd", "/a"),
+        ("(cd /a); sh -c 'cd /b'", "."),
+        ("eval 'cd /b'", "/b"),
+        ("cd $NOBODY_SET_THIS/x", f"{UNKNOWN}/x"),
+        ("cd ../..; cd a", "../../a"),
+        ("cd ${D:-/srv}", "/srv"),
+    ],
+)
+def test_where_a_session_is(text: str, cwd: str) -> None:
+    reader = ShellReader()
+    reader.read(text)
+    assert reader.memory.cwd == cwd
 
 
 def test_many_options_in_one_word_are_taken_off_at_once() -> None:

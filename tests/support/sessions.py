@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
+from termarena.forge.screening import ScreenRules
 from termarena.forge.transcript import Command, Facts, Tier, Transcript
+
+SHORT = ScreenRules(least_commands=1, least_state_changes=0, least_quality=0)
+"""Lets sessions of a line or two through."""
 
 
 def command(text: str, output: str = "", status: int | None = 0, *, cwd: str | None = None) -> Command:

@@ -25,6 +25,7 @@ USUAL_SIZE: Final = (80, 24)
 TEXT_SIZE: Final = (1000, 50)
 """Plain text is not broken at the width of any terminal."""
 TIMING_SUFFIXES: Final = (".timing", ".tm", ".time")
+_COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 _STARTED: Final = re.compile(rb"Script started on ([^\[\n]*?)(?: \[([^\n]*)\])?\r?\n")
 _ENDED: Final = re.compile(rb"\r?\n?Script done on [^\n]*\n?$")
 _HEADER_FIELD: Final = re.compile(r'(\w+)="([^"]*)"')
@@ -107,8 +108,13 @@ def parse_recording(raw: bytes, *, timing: bytes | None = None) -> Recording:
 def _parse_text(raw: bytes, timing: bytes | None) -> Recording:
     if not raw.strip():
         raise ValueError("it is empty")
-    if b"\0" in raw[:4096]:
+    if raw.startswith(_COMPRESSED):
+        raise ValueError("it is compressed; unpack it first")
+    head = raw[:4096]
+    if b"\0" in head or head.decode("utf-8", "replace").count("\N{REPLACEMENT CHARACTER}") > len(head) / 10:
         raise ValueError("it is neither a recording nor text")
+    if head.lstrip().startswith(b"{") and b'"version"' in head:
+        raise ValueError("it begins like an asciicast, and is none of version 1, 2 or 3")
     started = _STARTED.match(raw)
     if started is not None:
         return _typescript(raw, started, timing)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from termarena.shell.calls import ShellReader
+from termarena.shell.reader import ShellReader
 from termarena.tasks.dataset import load_dataset
 
 if TYPE_CHECKING:

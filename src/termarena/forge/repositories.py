@@ -11,19 +11,16 @@ import hashlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from termarena.core.addresses import AddressPolicy
 from termarena.core.errors import AddressRefused, RecordingRefused
+from termarena.forge.asking import MOST_HOPS, Way, moved_to, way_to
 from termarena.forge.manifests import MANIFESTS, Needs, needs_of
-from termarena.forge.redirects import MOST_HOPS, moved_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,21 +137,21 @@ class _Place(NamedTuple):
     """Where a repository is asked for."""
 
     url: str
-    pinned: str | None = None
-    """The one address of the server; without it, a mirror of the user's own is asked."""
+    way: Way | None = None
+    """The one way to the server; without it, a mirror of the user's own is asked."""
 
 
 def _place_of(url: str, rules: RepositoryRules) -> _Place:
     """Follow the server to where the repository is now; every step of the way is looked up, and must be public."""
     asked = url
     for _ in range(MOST_HOPS):
-        pinned = looked_up(url, rules)
+        way = looked_up(url, rules)
         try:
-            moved = moved_to(url, pinned) if pinned is not None else None
+            moved = moved_to(url, way) if way is not None else None
         except ValueError as error:
             raise RecordingRefused(GATE, f"{asked} was cloned, and {error}") from error
         if moved is None:
-            return _Place(url, pinned)
+            return _Place(url, way)
         url = moved
     raise RecordingRefused(GATE, f"{asked} was cloned, and leads on more than {MOST_HOPS} times")
 
@@ -182,23 +179,16 @@ def _on_its_day(clone: Clone, recorded_at: str, git: _Git) -> Repository:
     return Repository(clone, commit, branch, bundle, needs_of(texts), licence, frozenset(every))
 
 
-def looked_up(url: str, rules: RepositoryRules) -> str | None:
-    """The one address that git may connect to, as curl is told it; None where the settings say where to go instead.
-
-    No address of this machine or of a network around it.
-    """
+def looked_up(url: str, rules: RepositoryRules) -> Way | None:
+    """The one way that git may go; None where the settings say where to go instead."""
     if any(url.startswith(prefix) for prefix in rules.instead_of):
         return None
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        found = [str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-        address = AddressPolicy(allows_loopback=False).first_of(host, found)
-    except (OSError, ValueError) as error:
-        raise RecordingRefused(GATE, f"{url} was cloned, and its host cannot be found: {error}") from error
+        return way_to(url)
     except AddressRefused as error:
         raise RecordingRefused(GATE, f"{url} was cloned, and is not at a public address: {error.why}") from error
-    return f"{host}:{port}:{f'[{address}]' if ':' in str(address) else address}"
+    except (OSError, ValueError) as error:
+        raise RecordingRefused(GATE, f"{url} was cloned, and its host cannot be found: {error}") from error
 
 
 def _fetched(git: _Git, clone: Clone, folder: Path) -> str:
@@ -275,11 +265,15 @@ class _Git:
 
     def _environment(self) -> Mapping[str, str]:
         settings = [*_SETTINGS, *((f"url.{here}.insteadOf", there) for there, here in self.rules.instead_of.items())]
-        # Where a name leads is looked at once: a redirect, or another answer of the same name, would lead elsewhere.
-        pinned = self.place.pinned
-        where = [("http.curloptResolve", pinned)] if pinned is not None else []
-        settings += [*where, ("http.followRedirects", "initial" if pinned is None else "false")]
-        kept = {name: value for name, value in os.environ.items() if name == "PATH" or name.lower().endswith("_proxy")}
+        way = self.place.way
+        names = ("PATH", "http_proxy", "https_proxy", "all_proxy", "no_proxy") if way is None else ("PATH",)
+        if way is None:
+            settings.append(("http.followRedirects", "initial"))
+        else:
+            # Where a name leads was looked at once: a redirect, or another answer of that name, would lead elsewhere.
+            settings += [("http.followRedirects", "false"), ("http.proxy", way.proxy or "")]
+            settings += [("http.curloptResolve", way.pinned)] if way.proxy is None else []
+        kept = {name: value for name, value in os.environ.items() if name in names or name.lower() in names}
         kept |= _ENVIRONMENT | {"GIT_CONFIG_COUNT": str(len(settings))}
         protocols = "http:https:file" if self.rules.instead_of else "http:https"
         kept["GIT_ALLOW_PROTOCOL"] = protocols

@@ -73,6 +73,7 @@ class Transcript(_Frozen):
     facts: Facts = Facts()
     text: str = ""  # the primary screen with its scroll-back, soft-wrapped lines joined
     alternate_screen: bool = False
+    inside_alternate: bool = False  # all of the session is there, and was read as if it were on the primary one
     trouble: tuple[str, ...] = ()  # what the reader had to forgive, one sentence each
 
 

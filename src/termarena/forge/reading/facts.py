@@ -39,6 +39,7 @@ _SYSTEMS: Final = (
 LOOKED_AT: Final = 20_000
 """Characters from the beginning, in which the first prompts stand."""
 _IDENTITY: Final = re.compile(r"^[\[(]?([a-z_][\w.-]{0,31})@([\w.-]{1,63})\b", re.MULTILINE)
+_TITLE: Final = re.compile(r"\x1b(?:\][02];|k)([a-z_][\w.-]{0,31})@([\w.-]{1,63})\b")
 _HOME: Final = re.compile(r"/(?:home|Users)/[\w.-]+")
 
 
@@ -47,7 +48,7 @@ def facts_of(recording: Recording, commands: Sequence[Command], text: str) -> Fa
     header_env = recording.header.get("env")
     env = header_env if isinstance(header_env, dict) else {}
     system, release = _system(text)
-    identity = _IDENTITY.search(text[:LOOKED_AT])
+    identity = _IDENTITY.search(text[:LOOKED_AT]) or _named_in_titles(recording)
     home = _HOME.search(" ".join(command.cwd or "" for command in commands)) or _HOME.search(text)
     shell = _shell(env.get("SHELL"))
     if system is None and shell in ("powershell", "pwsh", "cmd"):
@@ -61,6 +62,12 @@ def facts_of(recording: Recording, commands: Sequence[Command], text: str) -> Fa
         home=home[0] if home else None,
         recorded_at=_when(recording.header.get("timestamp")),
     )
+
+
+def _named_in_titles(recording: Recording) -> re.Match[str] | None:
+    """Who and where, as shells write it over their window."""
+    titles = (_TITLE.search(event.text) for event in recording.events[:LOOKED_AT] if event.code == "o")
+    return next((found for found in titles if found), None)
 
 
 def _system(text: str) -> tuple[str | None, str | None]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from termarena.forge.transcript import Tier
 
-__all__ = ["mine"]
+__all__ = ["are_calls", "mine"]
 
 MINED_CONFIDENCE: Final = 0.6
 SINGLE_CONFIDENCE: Final = 0.45
@@ -39,6 +39,8 @@ _SHELL_WORDS: Final = words(
     " begin end help let return shift logout clear ll la"
 )
 _ARROWS: Final = re.compile(r"[-=<>|]>+$|\d%$|[#%>]{2,}$|^[#>]+$|^\s")
+# Keys that were pressed before the prompt came are shown before it, and behind it again.
+_TYPED_AHEAD: Final = re.compile(r"^(\S{1,40})([\[(]?[\w.-]+@[\w.-]+[\])]?[: ][^\n]{0,80}?[$#%>]) \1")
 _PLACE: Final = re.compile(r"[~/@\\]|\w:\w")
 
 
@@ -53,7 +55,7 @@ def mine(text: str, tier: Tier, known: Iterable[str] = ()) -> list[Draft]:
 
     `known` are prompts that were seen by other evidence; their shapes count without being repeated.
     """
-    lines = text.split("\n")
+    lines = [_TYPED_AHEAD.sub(r"\2 \1", line) if "@" in line[:LONGEST_PROMPT] else line for line in text.split("\n")]
     candidates = _candidates(lines)
     shapes = _accepted(candidates, {shape_of(prompt) for prompt in known})
     prompts = [line for line in candidates if shape_of(line.prompt) in shapes]
@@ -69,6 +71,12 @@ def mine(text: str, tier: Tier, known: Iterable[str] = ()) -> list[Draft]:
         draft.output = "\n".join(printed).rstrip("\n")
         drafts.append(draft)
     return drafts
+
+
+def are_calls(lines: Sequence[str]) -> bool:
+    """Whether lines call programs nearly all of them, but for remarks; one of them at least."""
+    typed = [said for line in lines if (said := line.split()) and not said[0].startswith("#")]
+    return bool(typed) and sum(map(_is_program, typed)) >= MOSTLY * len(typed)
 
 
 def _with_continuations(draft: Draft, lines: list[str]) -> list[str]:

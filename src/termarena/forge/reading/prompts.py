@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,7 @@ __all__ = [
     "SURE_PROMPT",
     "Prompts",
     "continuation_length",
+    "ends_well",
     "is_continuation",
     "is_interpreter",
     "kin_of",
@@ -53,6 +55,12 @@ _OPENERS: Final = re.compile(r"(?:for|while|until|if|case|select|function|begin|
 def shape_of(prompt: str) -> str:
     """The prompt with every word replaced: the same for every directory, user and time."""
     return _WORD.sub("w", prompt.rstrip())
+
+
+def ends_well(prompt: str) -> bool:
+    """Whether it ends as prompts do: with one of their signs, or one of a font made for them."""
+    last = prompt.rstrip()[-1:]
+    return bool(last) and (last in PROMPT_ENDS or unicodedata.category(last) == "Co")
 
 
 def kin_of(prompt: str) -> str:

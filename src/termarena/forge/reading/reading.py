@@ -10,11 +10,11 @@ from termarena.forge.casts import load_file, parse_loaded, parse_recording
 from termarena.forge.reading.facts import facts_of
 from termarena.forge.reading.inputs import recorded_command
 from termarena.forge.reading.keystrokes import KeystrokeWatcher
-from termarena.forge.reading.mining import mine
+from termarena.forge.reading.mining import are_calls, mine
 from termarena.forge.reading.page import Page
 from termarena.forge.reading.playing import play
 from termarena.forge.reading.prompts import is_interpreter
-from termarena.forge.reading.resolving import resolve, with_prompts, without_completions
+from termarena.forge.reading.resolving import agreed, resolve, with_prompts, without_completions
 from termarena.forge.reading.tape import tape_of
 from termarena.forge.reading.watching import LineWatcher
 from termarena.forge.transcript import REPOSITORY, Tier, Transcript
@@ -92,6 +92,7 @@ def _transcript(recording: Recording, *, source: str, digest: str) -> Transcript
         facts=facts_of(recording, commands, found.text),
         text=found.text,
         alternate_screen=tape.has_alternate,
+        inside_alternate=tape.is_inside,
         trouble=recording.trouble,
     )
 
@@ -111,12 +112,34 @@ def _look(tape: Tape, recording: Recording) -> _Found:
             return _Found(_with_demonstrations(watcher.drafts, tape), text)
         keys = KeystrokeWatcher(page, tape)
         text = play(tape, page, keys, tape.borders())
+    text = _with_ends(text, keys.full)
     entered = without_completions(keys.drafts)
     typed = with_prompts(entered)
     is_timed = recording.version != "txt" and len(tape.starts) > 1
     mined = mine(text, Tier.PROMPT if is_timed else Tier.TEXT, (draft.prompt or "" for draft in typed))
+    mined = agreed(mined, typed, keys.relisted)
+    if bare := _without_prompt(entered):
+        return _Found(bare, text)
     is_more = len(mined) > len(typed) + len(keys.drafts) - len(entered)
     return _Found(mined if is_more else typed, text)
+
+
+def _with_ends(text: str, lines: list[str]) -> str:
+    """Lines that end at the edge of the screen run on into what was printed below them: they end here."""
+    for line in lines:
+        text = re.sub(rf"(?m)^{re.escape(line)}(?=.)", lambda found: found[0] + "\n", text, count=1)
+    return text
+
+
+def _without_prompt(entered: list[Draft]) -> list[Draft]:
+    """Lines of a demonstration that shows no prompt: typed key by key, and nearly all of them calls or remarks."""
+    is_bare = all((draft.prompt or "").strip() in ("", "#") for draft in entered)
+    said = [draft for draft in entered if re.search(r"\w", draft.line)]  # lines are drawn, too
+    if len(said) < LEAST_SHOWN or not is_bare or not are_calls([draft.line for draft in said]):
+        return []
+    for draft in said:
+        draft.prompt_length = 0
+    return said
 
 
 def _with_demonstrations(drafts: list[Draft], tape: Tape) -> list[Draft]:
@@ -124,12 +147,17 @@ def _with_demonstrations(drafts: list[Draft], tape: Tape) -> list[Draft]:
     kept: list[Draft] = []
     for draft in drafts:
         shown = mine(draft.output, Tier.PROMPT) if _is_slow(draft, tape) else []
-        is_shell = not any(is_interpreter(one.prompt or "") for one in shown)
+        is_shell = not any(_is_others(one.prompt or "", draft.prompt or "") for one in shown)
         is_typed = len(shown) >= LEAST_SHOWN and is_shell
         for one in shown if is_typed else ():
             one.began_s = one.ended_s = draft.began_s
         kept += shown if is_typed else [draft]
     return kept
+
+
+def _is_others(prompt: str, around: str) -> bool:
+    """Whether a prompt within a command is not that of a shell, as the one around it is."""
+    return is_interpreter(prompt) or (prompt.rstrip().endswith(">") and not around.rstrip().endswith(">"))
 
 
 def _is_slow(draft: Draft, tape: Tape) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
 from termarena.forge.reading.prompts import (
-    PROMPT_ENDS,
     Prompts,
     continuation_length,
+    ends_well,
     is_continuation,
     is_interpreter,
     looks_open,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from termarena.forge.reading.draft import Draft
     from termarena.forge.transcript import Command
 
-__all__ = ["resolve", "with_prompts", "without_completions"]
+__all__ = ["agreed", "resolve", "with_prompts", "without_completions"]
 
 ODD_PROMPT: Final = 0.25
 """Taken from the confidence where a prompt does not look like the others."""
@@ -49,6 +48,36 @@ def without_completions(drafts: Sequence[Draft]) -> list[Draft]:
     return kept
 
 
+def agreed(mined: Sequence[Draft], typed: Sequence[Draft], relisted: Iterable[str]) -> list[Draft]:
+    """Lines that were found in the text, with what the rhythm of keys knows of them; without those that a list of
+    completions was shown for."""
+    lists = deque(line.rstrip() for line in relisted)
+    waiting: dict[str, deque[int]] = defaultdict(deque)
+    for number, same in enumerate(typed):
+        waiting[same.line.rstrip()].append(number)
+    kept: list[Draft] = []
+    done = -1
+    for draft in mined:
+        line = draft.line.rstrip()
+        if lists and line == lists[0]:
+            lists.popleft()
+            continue
+        numbers = waiting[line]
+        while numbers and numbers[0] <= done:
+            numbers.popleft()
+        if numbers:
+            done = numbers.popleft()
+            _take_over(draft, typed[done])
+        kept.append(draft)
+    return kept
+
+
+def _take_over(draft: Draft, same: Draft) -> None:
+    draft.confidence, draft.interactive = max(draft.confidence, same.confidence), same.interactive
+    draft.began_s, draft.ended_s = same.began_s, same.ended_s
+    draft.began_at, draft.ended_at = same.began_at, same.ended_at
+
+
 def with_prompts(drafts: Sequence[Draft]) -> list[Draft]:
     """Those that begin with what can be a prompt: it ends like one, or was seen more than once."""
     seen = Counter(shape_of(draft.prompt) for draft in drafts if draft.prompt)
@@ -56,12 +85,7 @@ def with_prompts(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _is_prompt(prompt: str, times: int) -> bool:
-    return _ends_well(prompt) or (times > 1 and not prompt.strip().isalnum())
-
-
-def _ends_well(prompt: str) -> bool:
-    last = prompt.rstrip()[-1:]
-    return last in PROMPT_ENDS or unicodedata.category(last) == "Co"  # a sign of a font made for prompts
+    return ends_well(prompt) or (times > 1 and not prompt.strip().isalnum())
 
 
 def _split(draft: Draft, prompts: Prompts) -> None:

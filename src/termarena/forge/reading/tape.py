@@ -27,16 +27,25 @@ BRACKETED_PASTE: Final = "2004"
 _SIGNS: Final = re.compile(
     rb"\x1b\](133|633|7|1337);([^\x07\x1b]{0,%d})(?:\x07|\x1b\\)" % LONGEST_MARK
     + rb"|\x1b\[\?([0-9;]{1,64})([hl])"
-    + rb"|\x1b\[([23])J|\x1bc"
+    + rb"|\x1b\[([23])J|\x1bc|\x1b\[(?:1;1)?H\x1b\[0?J"
     # zsh prepares the line on which it shows its prompt.
     + rb"|\r\x1b\[0m\x1b\[27m\x1b\[24m\x1b\[J"
 )
 # zsh shows by this mark that the output before its prompt had no newline; a blank of the same length does no harm.
 _UNFINISHED_LINE: Final = re.compile(rb"(\x1b\[7m)[%#](\x1b\[27m(?:\x1b\[1m)?\x1b\[0m {20})")
+# screen's own way to name a window, which shells use before their prompts; others would show it as text.
+_WINDOW_NAME: Final = re.compile(rb"\x1bk([^\x00-\x1f]{0,512}\x1b\\)")
+# A line that ends at the edge of the screen is entered so by readline, which leaves it joined to what is printed next.
+AT_THE_EDGE: Final = b" \r\x1b[A\r\n"
 _MOVE: Final = re.compile(rb"\x1b\[(\d{1,4});\d{1,4}[Hf]")
 LEAST_MOVES, LEAST_ROWS = 12, 6
 """A progress bar goes to one row again and again; a program that draws the screen goes to many."""
 LEAST_PIECES: Final = 4
+LEAST_LINES: Final = 4
+LONGEST_FAREWELL: Final = 80
+"""`[screen is terminating]`"""
+_ALTERNATE_ON: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)[hl]")
+_ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 _SIZE: Final = re.compile(r"(\d{1,4})x(\d{1,4})")
 
 
@@ -73,6 +82,8 @@ class Tape:
     times_s: Sequence[float]
     signs: Sequence[Sign]
     has_alternate: bool
+    is_inside: bool = False
+    """The whole session is on the alternate screen, line by line, as in a window of `screen`: it is played as it is."""
 
     def time_s(self, offset: int) -> float:
         """When what stands at `offset` was written."""
@@ -129,10 +140,29 @@ def tape_of(events: Sequence[CastEvent]) -> Tape:
             size += len(piece)
         elif event.code == "r" and (found := _SIZE.fullmatch(event.text)):
             resizes.append(Sign(size, size, SignKind.RESIZE, found[0]))
-    content = _UNFINISHED_LINE.sub(rb"\1 \2", b"".join(pieces))
-    signs = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
-    signs, has_alternate = _without_alternate(signs, len(content))
-    return Tape(content, starts, times_s, sorted([*signs, *resizes], key=lambda sign: sign.end), has_alternate)
+    content = b"".join(pieces).replace(AT_THE_EDGE, b"\x1b[00m\r\n")
+    content = _WINDOW_NAME.sub(b"\x1b]\\1", _UNFINISHED_LINE.sub(rb"\1 \2", content))
+    every = [sign for found in _SIGNS.finditer(content) for sign in _signs(found)]
+    signs, has_alternate = _without_alternate(every, len(content))
+    is_inside = _is_inside(content, signs)
+    if is_inside:
+        content = _ALTERNATE_ON.sub(lambda on: on[0].replace(b"10", b"99").replace(b"?47", b"?99"), content)
+        signs = [sign for sign in every if sign.kind is not SignKind.ALTERNATE]
+    ordered = sorted([*signs, *resizes], key=lambda sign: sign.end)
+    return Tape(content, starts, times_s, ordered, has_alternate, is_inside)
+
+
+def _is_inside(content: bytes, signs: Sequence[Sign]) -> bool:
+    """Whether nothing is shown before or after one stay on the alternate screen, and lines are printed there, not
+    drawn."""
+    stays = [sign for sign in signs if sign.kind is SignKind.ALTERNATE]
+    if len(stays) != 1:
+        return False
+    (stay,) = stays
+    outside = _ESCAPE.sub(b"", content[: stay.start] + content[stay.end :])
+    rows = {found[1] for found in _MOVE.finditer(content, stay.start, stay.end)}
+    lines = content.count(b"\r\n", stay.start, stay.end)
+    return len(rows) < LEAST_ROWS and lines >= LEAST_LINES and len(outside.strip()) <= LONGEST_FAREWELL
 
 
 def _signs(found: re.Match[bytes]) -> Iterator[Sign]:
@@ -149,7 +179,7 @@ def _signs(found: re.Match[bytes]) -> Iterator[Sign]:
     elif found[0].startswith(b"\r"):
         yield Sign(start, start + 1, SignKind.PROMPT)
     else:  # acted on before it is played
-        yield Sign(start, start, SignKind.ERASE, "c" if found[0] == b"\x1bc" else found[5].decode())
+        yield Sign(start, start, SignKind.ERASE, "c" if found[0] == b"\x1bc" else (found[5] or b"2").decode())
 
 
 def _mark(number: bytes, value: str) -> tuple[SignKind, str] | None:

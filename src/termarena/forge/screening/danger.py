@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from termarena.forge.screening.foreign import LOOKS_DANGEROUS, looks_harmful
+from termarena.forge.screening.system_paths import first_whole
 from termarena.shell.calls import SHELLS, UNKNOWN
+from termarena.shell.remembering import FETCHERS, placed
+from termarena.shell.runners import places_of_find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from termarena.shell.calls import Call, Called
 
-__all__ = ["Danger", "dangers"]
+__all__ = ["Danger", "dangers", "dangers_typed"]
 
-FETCHERS: Final = frozenset({"curl", "wget", "fetch", "aria2c", "lwp-request"})
 INTERPRETERS: Final = SHELLS | {"python", "python2", "python3", "perl", "ruby", "node", "php", "source", ".", "eval"}
-_SYSTEM: Final = (
-    r"(?:/|/(?:bin|boot|dev|etc|home|lib|lib32|lib64|opt|proc|root|sbin|srv|sys|usr|var|Users|System|Library))"
+_ANSWERING: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "ftp", "tftp"})
+_HIDING: Final = frozenset(
+    {"base64", "base32", "basenc", "xxd", "uudecode", "openssl", "gpg", "rev", "gunzip", "zcat", "bzcat", "xzcat"}
 )
-_WHOLE: Final = re.compile(rf"(?:~|{UNKNOWN}(?=/)|{_SYSTEM})/?(?:\*|\.\*|\{{.*\}})?/?|{UNKNOWN}/\*?|~\w*")
-_DISK: Final = re.compile(r"/dev/(?:sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|disk\d|mapper/|md\d)\S*")
+_DISK: Final = re.compile(
+    r"/dev/(?:r?sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|r?disk\d|disk/|block/|mapper/|md\d|nbd\d|k?mem$)\S*"
+)
+_DISK_TOOLS: Final = frozenset(
+    {"wipefs", "shred", "fdisk", "sfdisk", "cfdisk", "gdisk", "parted", "sgdisk", "mke2fs", "mkswap", "blkdiscard"}
+    | {"hdparm", "badblocks", "truncate"}
+)
 _NETWORK_DEVICE: Final = re.compile(r"/dev/(?:tcp|udp)/\S+")
+_SOCAT_SHELL: Final = re.compile(r"(?i)(?:exec|system):.*sh\b.*")
 _MINERS: Final = frozenset(
     {"xmrig", "minerd", "cgminer", "bfgminer", "ethminer", "cpuminer", "nbminer", "t-rex", "phoenixminer"}
 )
-_BROKEN_RISKS: Final = re.compile(
-    rf"\brm\s+(?:-\w+\s+|--\w[\w-]*\s+)*(?:-\w*[rR]\w*|--recursive)\s.*(?<!\S)(?:~|{_SYSTEM})/?\*?(?:[\s\"')]|$)|/dev/(?:tcp|udp|sd[a-z]|nvme)"
-    r"|\bmkfs|:\(\)\s*\{|\b(?:curl|wget)\b[^\n]*\|\s*(?:sudo\s+)?(?:\w*sh|python\d?)\b|\bnc\b[^\n]*\s-\w*e|\bxmrig\b|stratum\+"
-)
 _INLINE: Final = re.compile(r"-\w*[ceEr]|--eval|--execute")
 _LANGUAGES: Final = re.compile(r"(?:python|perl|ruby|node|php|lua|awk|gawk|mawk)[\d.]*")
-_HARM: Final = re.compile(
-    rf"rmtree\(\s*(?:path=)?[\"'](?:~|{_SYSTEM})/?[\"']|rmSync\(\s*[\"'](?:~|{_SYSTEM})/?[\"']|\bfork while\b"
-    rf"|remove_tree\(\s*[\"']{_SYSTEM}/?[\"']"
-)
+_ROOT_VOLUME: Final = re.compile(r"(?:-v|--volume=?|--mount=?)?(?:/:/.*|.*\bsource=/,.*|.*\bsrc=/,.*)")
 
 
 class Danger(NamedTuple):
@@ -49,82 +51,118 @@ class Danger(NamedTuple):
 
 def dangers(script: Called, text: str) -> Iterator[Danger]:
     """The dangers in one command. What the grammar does not cover is judged by its look."""
-    for name in script.functions:
-        yield Danger("fork-bomb", "it starts processes without end", f"{name}()")
+    for bomb in script.bombs:
+        yield Danger("fork-bomb", "it starts processes without end", bomb[:200])
     for call in script.calls:
         yield from _in_call(call)
-    if not script.is_whole and _BROKEN_RISKS.search(text):
+    if not script.is_whole and LOOKS_DANGEROUS.search(text):
         yield Danger("unparsed", "it cannot be taken apart, and looks dangerous", text[:200])
 
 
+def dangers_typed(text: str) -> Iterator[Danger]:
+    """The dangers in a line that was typed into something else than a shell."""
+    if looks_harmful(text):
+        yield Danger("scripts-harm", "what was typed into another program looks dangerous", text[:200])
+
+
 def _in_call(call: Call) -> Iterator[Danger]:
-    for rule in (_removes, _overwrites_disk, _pipes_to_shell, _opens_shell, _mines, _opens_all, _scripts_harm):
+    for rule in _RULES:
         if (reason := rule(call)) is not None:
             yield Danger(rule.__name__.strip("_").replace("_", "-"), reason, call.text[:200])
 
 
 def _removes(call: Call) -> str | None:
     if call.program == "find":
-        removes = "-delete" in call.arguments or any(
-            one in ("-exec", "-execdir") and after.rpartition("/")[2] == "rm" for one, after in pairwise(call.arguments)
-        )
-        named = _places(call) if removes else []
+        named = _found_and_removed(call)
     elif call.program == "rsync" and any(word.startswith("--del") for word in call.arguments):
         named = call.operands()[-1:]
     elif call.program == "mv":
         named = call.operands()[:-1]
+    elif call.program in ("rm", "unlink"):
+        named = [*call.operands(), *(_fed_to(call) if "xargs" in call.wrappers else ())]
+        if "xargs" in call.wrappers and call.has_flag("rR", "--recursive") and _is_listed(call):
+            return "it removes what a list names, and nothing tells what stands there"
     else:
-        named = call.operands() if call.program == "rm" and call.has_flag("rR", "--recursive") else []
-        named += _fed_to(call) if call.program == "rm" and "xargs" in call.wrappers else []
-    whole = [word for word in named if _WHOLE.fullmatch(_plain(word))]
-    return f"it removes {whole[0]} with everything in it" if whole else None
+        return None
+    whole = first_whole(named, call.cwd)
+    return f"it removes {_shown(whole, call)} with everything in it" if whole is not None else None
 
 
-def _places(find: Call) -> list[str]:
-    return list(takewhile(lambda word: not word.startswith(("-", "(", "!")), find.arguments))
+def _found_and_removed(find: Call) -> list[str]:
+    """Where `find` removes what it finds; in a home folder only if it looks for no names."""
+    removes = "-delete" in find.arguments or any(
+        one in ("-exec", "-execdir") and after.rpartition("/")[2] == "rm" for one, after in pairwise(find.arguments)
+    )
+    is_narrow = not {"-name", "-iname", "-path", "-regex"}.isdisjoint(find.arguments)
+    places = (places_of_find(find.arguments) or ["."]) if removes else []
+    return [place for place in places if not is_narrow or placed(place, find.cwd) not in ("~", "/root")]
 
 
 def _fed_to(call: Call) -> list[str]:
-    """What `find` or `echo` names for it."""
-    found = [place for feeder in call.fed_by if feeder.program == "find" for place in _places(feeder)]
-    return found + [word for feeder in call.fed_by if feeder.program == "echo" for word in feeder.arguments]
+    """What `find`, `ls`, `echo` or `printf` names for it."""
+    found = [place for feeder in call.fed_by if feeder.program == "find" for place in places_of_find(feeder.arguments)]
+    return found + [word for one in call.fed_by if one.program in ("echo", "printf", "ls") for word in one.operands()]
 
 
-def _plain(path: str) -> str:
-    """`/usr/../` is `/`."""
-    return "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else path
+def _is_listed(call: Call) -> bool:
+    """Whether its words come from a file, not from a program that names what is there."""
+    return not call.fed_by or call.fed_by[0].program == "cat"
+
+
+def _shown(word: str, call: Call) -> str:
+    """The word, and where it leads if that is not plain."""
+    place = placed(word, call.cwd)
+    return word if place.rstrip("/") == word.rstrip("/") else f"{word} ({place})"
 
 
 def _overwrites_disk(call: Call) -> str | None:
     targets = list(call.writes)
-    if call.program == "dd":
-        targets += [word[3:] for word in call.arguments if word.startswith("of=")]
-    elif call.program.startswith("mkfs") or call.program in ("wipefs", "shred", "fdisk", "sfdisk", "parted", "sgdisk"):
-        targets += call.operands()
+    makes = call.program.startswith("mkfs")
+    named = [word[3:] for word in call.arguments if word.startswith("of=")]
+    if makes or call.program in _DISK_TOOLS:
+        named += call.operands()
     elif call.program in ("cp", "tee", "mv"):
         targets += call.operands()[-1:]
-    disks = [target for target in targets if _DISK.fullmatch(target)]
-    return f"it overwrites the disk {disks[0]}" if disks else None
+    disks = [target for target in (*targets, *named) if _DISK.fullmatch(placed(target, call.cwd))]
+    if disks:
+        return f"it overwrites the disk {disks[0]}"
+    is_unknown = (makes or call.program == "dd") and UNKNOWN in named
+    return "it overwrites something, and nothing tells what" if is_unknown else None
 
 
 def _pipes_to_shell(call: Call) -> str | None:
-    if call.program not in INTERPRETERS:
-        return None
-    fetched = [feeder for feeder in call.fed_by if feeder.program in FETCHERS]
-    is_script = call.program in SHELLS or call.program in ("source", ".", "eval") or not call.operands()
-    return f"it runs what {fetched[0].program} downloads" if fetched and is_script else None
+    if call.brought_by is not None:
+        return f"it runs what {call.brought_by.program} downloads"
+    fetched = [feeder for feeder in call.fed_by if feeder.program in FETCHERS | _ANSWERING]
+    is_unknown = bool(call.words) and UNKNOWN in call.words[0]
+    return f"it runs what {fetched[0].program} downloads" if fetched and (is_unknown or _is_fed_program(call)) else None
+
+
+def _runs_hidden(call: Call) -> str | None:
+    hidden = [feeder for feeder in call.fed_by if feeder.program in _HIDING]
+    return (
+        f"it runs what {hidden[-1].program} makes, which cannot be read here"
+        if hidden and _is_fed_program(call)
+        else None
+    )
+
+
+def _is_fed_program(call: Call) -> bool:
+    """Whether what it is fed is a program for it; a shell's own script may read what it likes, so it counts as one."""
+    is_shell = call.program in SHELLS | {"source", ".", "eval", "at", "batch"}
+    return is_shell or (call.program in INTERPRETERS and not set(call.operands()) - {"-"})
 
 
 def _opens_shell(call: Call) -> str | None:
-    if any(_NETWORK_DEVICE.fullmatch(word) for word in (*call.writes, *call.arguments)) and call.program in SHELLS | {
-        "exec",
-        "",
-    }:
-        return "it gives a shell to another host"
+    words = (*call.writes, *call.arguments)
+    to_device = call.program in SHELLS | {"exec", ""} and any(_NETWORK_DEVICE.fullmatch(word) for word in words)
     has_execute = call.has_flag("ec", "--exec", "--sh-exec") and any(
         word.rpartition("/")[2] in SHELLS for word in call.arguments
     )
-    return "it gives a shell to another host" if call.program in ("nc", "ncat", "netcat") and has_execute else None
+    bare = [feeder for feeder in call.fed_by if feeder.program in SHELLS and not feeder.operands()]
+    through = call.program in ("nc", "ncat", "netcat", "telnet") and (has_execute or bool(bare))
+    by_socat = call.program == "socat" and any(_SOCAT_SHELL.fullmatch(word) for word in call.arguments)
+    return "it gives a shell to another host" if to_device or through or by_socat else None
 
 
 def _mines(call: Call) -> str | None:
@@ -133,18 +171,45 @@ def _mines(call: Call) -> str | None:
 
 
 def _opens_all(call: Call) -> str | None:
-    if call.program not in ("chmod", "chown") or not call.has_flag("R", "--recursive"):
+    if call.program not in ("chmod", "chown", "chgrp") or not call.has_flag("R", "--recursive"):
         return None
-    whole = [word for word in call.operands()[1:] if _WHOLE.fullmatch(_plain(word))]
-    return f"it changes the rights of everything in {whole[0]}" if whole else None
+    whole = first_whole(call.operands()[1:], call.cwd)
+    return f"it changes the rights of everything in {_shown(whole, call)}" if whole is not None else None
+
+
+def _opens_host(call: Call) -> str | None:
+    is_container = call.program in ("docker", "podman", "nerdctl")
+    mounts = [word for word in call.arguments if _ROOT_VOLUME.fullmatch(word)]
+    return "it gives a container the whole machine" if is_container and mounts else None
+
+
+def _ends_all(call: Call) -> str | None:
+    if "/proc/sysrq-trigger" in call.writes:
+        return "it ends the machine"
+    ends = call.program == "kill" and call.arguments[1:] in (("-1",), ("1",)) and call.arguments[0] != "-0"
+    return "it ends every process" if ends else None
 
 
 def _scripts_harm(call: Call) -> str | None:
-    """A program of another language within the command line is judged by its look: nothing here takes it apart."""
-    if not _LANGUAGES.fullmatch(call.program):
-        return None
-    is_awk = call.program.endswith("awk")
-    programs = [text for option, text in pairwise(call.arguments) if is_awk or _INLINE.fullmatch(option)]
-    programs += call.arguments[:1] if is_awk else (word for word in call.arguments if _INLINE.match(word))
-    harmful = [text for text in programs if _BROKEN_RISKS.search(text) or _HARM.search(text)]
+    """A program of another language: within the command line, at its input, or in a file that the session wrote."""
+    programs = list(call.scripts)
+    if _LANGUAGES.fullmatch(call.program):
+        is_awk = call.program.endswith("awk")
+        programs += [text for option, text in pairwise(call.arguments) if is_awk or _INLINE.fullmatch(option)]
+        programs += call.arguments[:1] if is_awk else [word for word in call.arguments if _INLINE.match(word)]
+    harmful = [text for text in programs if looks_harmful(text)]
     return f"the {call.program} program in it looks dangerous" if harmful else None
+
+
+_RULES: Final = (
+    _removes,
+    _overwrites_disk,
+    _pipes_to_shell,
+    _runs_hidden,
+    _opens_shell,
+    _mines,
+    _opens_all,
+    _opens_host,
+    _ends_all,
+    _scripts_harm,
+)

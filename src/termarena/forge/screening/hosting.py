@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from termarena.forge.hosts import REFS, is_private
 from termarena.shell.words import words
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class Need(NamedTuple):
     effect: Literal["drop", "note"]
     reason: str
     text: str
+    url: str = ""
+    """A public address, as it can be asked whether it is still there."""
 
 
 _REMOTE: Final = words("ssh scp sftp mosh telnet rsync ftp lftp rclone")
@@ -58,7 +60,6 @@ _GPU: Final = words("nvidia-smi nvcc rocm-smi")
 _POWER: Final = words("reboot shutdown poweroff halt init")
 PLACEHOLDER_NETWORK: Final = "192.0.2."
 _LOCAL: Final = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0|sandbox")
-_PRIVATE_HOST: Final = re.compile(r"(?i)[^.]+|.*\.(?:local|internal|intranet|corp|lan|home|private)")
 _SSH_REPOSITORY: Final = re.compile(r"(?:ssh://)?[\w.-]+@([\w.-]+)[:/]")
 _URL: Final = re.compile(r"(?:https?|ftp|git|ssh)://[^\s'\"<>|;)]+")
 
@@ -122,22 +123,15 @@ def _reaches_out(call: Call) -> bool:
 
 
 def _addresses(call: Call, text: str) -> Iterator[Need]:
-    for found in _URL.finditer(" ".join(call.words)):
+    for found in _URL.finditer(" ".join((*call.words, *call.scripts))):
         try:
             host = urlsplit(found[0]).hostname or ""
         except ValueError:
             continue
         if not host or _LOCAL.fullmatch(host):
             continue
-        if _is_private(host):
+        if is_private(host) and not host.startswith(PLACEHOLDER_NETWORK):
             yield Need("private-address", "drop", f"it fetches from {host}, which is not public", text)
         else:
-            yield Need("network", "note", f"it fetches from {host}", text)
-
-
-def _is_private(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return _PRIVATE_HOST.fullmatch(host) is not None
-    return not address.is_global and not host.startswith(PLACEHOLDER_NETWORK)
+            asked = found[0].rstrip("/") + REFS if call.program == "git" else found[0]
+            yield Need("network", "note", f"it fetches from {host}", text, asked)

@@ -85,6 +85,19 @@ _PEM: Final = re.compile(
 _PROMPT_NAMES: Final = re.compile(
     r"(?m)^[\[(]?([a-z_][\w.-]{0,31})@([\w.-]{1,63})(?=[\])]?[: ][^\n]{0,80}[$#%>](?: |$))"
 )
+_FILE_OWNERS: Final = re.compile(
+    r"(?m)^[-dlbcps][-rwxsStT]{9}[.+@]? +\d+ +([A-Za-z][\w.-]{1,31}) +([A-Za-z][\w.-]{1,31}) "
+)
+_MADE_HERE: Final = re.compile(
+    r"\b(?:useradd|adduser|groupadd|addgroup)\b[^\n|;&]*?([A-Za-z_][\w.-]*)[ \t]*(?=$|[\n|;&])"
+)
+_SYSTEM_NAMES: Final = words(
+    "daemon bin sys adm tty disk lp mail news uucp man proxy kmem dialout fax voice cdrom floppy tape sudo audio dip"
+    " backup operator list irc src shadow utmp video sasl plugdev staff games nogroup nobody messagebus syslog sshd"
+    " ssl-cert crontab input kvm render sgx netdev mysql redis nginx apache httpd http wheel everyone named postfix"
+    " mongodb memcached rabbitmq elasticsearch jenkins tomcat ftp ntp chrony polkitd dbus avahi lxd libvirt"
+)
+"""Of accounts that systems and packages make."""
 _NO_NAMES: Final = words(
     "root user users admin ubuntu debian fedora vagrant pi ec2-user centos runner docker node app test demo guest"
     " me dev developer sandbox localhost host server linuxbrew shared public git postgres www-data jovyan vscode"
@@ -220,12 +233,19 @@ def _is_public(value: str) -> bool:
 
 
 def _names(transcript: Transcript, text: str) -> Iterator[Private]:
-    """Owners of home folders, and the users and hosts of all prompts: a session may go through several machines."""
+    """Owners of files and of home folders, and the users and hosts of all prompts: a session may go through several."""
     prompts = [found.groups() for found in _PROMPT_NAMES.finditer(text) if found[1] not in ("git", "hg")]
-    owners = {found[1] for found in _HOME_OWNER.finditer(text)} | {user for user, _ in prompts}
+    owners = {found[1] for found in _HOME_OWNER.finditer(text)} | {user for user, _ in prompts} | _owners(text)
     hosts = {host for _, host in prompts}
     facts = transcript.facts
     for kind, names in (("user", owners | {facts.user or ""}), ("host", hosts | {facts.host or ""})):
         for name in sorted(names):
             if len(name) >= SHORTEST_NAME and name.lower() not in _NO_NAMES and not name.isdigit():
                 yield Private(kind, name, "home folder or prompt")
+
+
+def _owners(text: str) -> set[str]:
+    """Whom `ls -l` names: no account of the system's, and none that the session itself makes."""
+    found = {name for owner in _FILE_OWNERS.finditer(text) for name in owner.groups()}
+    made = {found[1] for found in _MADE_HERE.finditer(text)} if found else set()
+    return {name for name in found - made if name.lower() not in _SYSTEM_NAMES and not name.startswith("systemd-")}

@@ -31,5 +31,7 @@ class ScreenRules(BaseModel):
     allow_full_screen: bool = False
     """Keep recordings in which a program took the whole screen for more than looking at something."""
     allow_pipe_to_shell: bool = False
+    check_addresses: bool = False
+    """Ask public addresses that a session fetches from whether they are still there, which uses a network."""
     allow_remote: bool = False
     """Keep recordings that reach for other hosts or cloud accounts."""

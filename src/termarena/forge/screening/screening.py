@@ -6,16 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from termarena.forge.hosts import REFS
 from termarena.forge.messages import with_message
-from termarena.forge.screening.danger import dangers
+from termarena.forge.screening.danger import dangers, dangers_typed
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Redaction, Screening
-from termarena.forge.screening.hosting import needs_of_call, needs_of_machine
+from termarena.forge.screening.hosting import Need, needs_of_call, needs_of_machine
 from termarena.forge.screening.privacy import SECRET, find_private
 from termarena.forge.screening.quality import quality_of
 from termarena.forge.screening.redaction import Redactor
 from termarena.forge.screening.rules import ScreenRules
-from termarena.shell.calls import ShellReader
 from termarena.shell.effects import EDITORS, changes_state, is_pager
+from termarena.shell.reader import ShellReader
 from termarena.shell.words import words
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from termarena.forge.screening.findings import Quality
     from termarena.forge.transcript import Command, Transcript
-    from termarena.shell.calls import Called
+    from termarena.shell.calls import Call, Called
 
 __all__ = ["refused", "screen"]
 
@@ -64,7 +65,7 @@ def screen(transcript: Transcript, rules: ScreenRules | None = None) -> Screenin
         *_privacy(case, redactor),
         *_safety(case),
         *_surface(case),
-        *_reproducibility(case),
+        *_reproducibility(case, redactor),
         *_length(case),
         *_prose(case),
         *_quality(case, quality),
@@ -93,7 +94,7 @@ def _case(transcript: Transcript, rules: ScreenRules) -> _Case:
     for number, command in enumerate(transcript.commands):
         if command.shell and not command.text.startswith("#"):
             numbers.append(number)
-            scripts.append(reader.read(command.text))
+            scripts.append(reader.read(command.text, cwd=command.cwd))
     return _Case(transcript, tuple(numbers), tuple(scripts), rules)
 
 
@@ -156,6 +157,9 @@ def _safety(case: _Case) -> Iterator[Finding]:
             allowed = danger.rule == "pipes-to-shell" and case.rules.allow_pipe_to_shell
             effect: Literal["drop", "note"] = "note" if allowed else "drop"
             yield _finding(Gate.SAFETY, danger.rule, effect, danger.reason, (f"command {number + 1}", danger.text))
+    for number, command in enumerate(case.transcript.commands):
+        for danger in dangers_typed(command.text) if not command.shell else ():
+            yield _finding(Gate.SAFETY, danger.rule, "drop", danger.reason, (f"command {number + 1}", danger.text))
     if unparsed and len(unparsed) > case.rules.most_unparsed_share * len(case.scripts):
         reason = (
             f"{len(unparsed)} of {len(case.scripts)} commands cannot be taken apart, so nobody can say what they do"
@@ -167,21 +171,24 @@ def _surface(case: _Case) -> Iterator[Finding]:
     effect: Literal["drop", "note"] = "note" if case.rules.allow_full_screen else "drop"
     full = [(number, command) for number, command in enumerate(case.transcript.commands) if command.interactive]
     for number, command in full:
-        calls = ShellReader().read(command.text).calls
-        program = calls[-1].program if calls else ""
+        taker = _last_called(command.text)
+        program = taker.program if taker is not None else ""
         shown = (f"command {number + 1}", command.text)
         if program in _MULTIPLEXERS:
             reason = f"{program} held the screen: lines typed inside of it are not read"
             yield _finding(Gate.SURFACE, "multiplexer", effect, reason, shown)
         elif with_message(command.text, command.output) is not None:
             yield _finding(Gate.SURFACE, "message", "note", "git showed an editor, and says what was written", shown)
-        elif calls and is_pager(calls[-1]):
+        elif taker is not None and is_pager(taker):
             yield _finding(Gate.SURFACE, "pager", "note", f"{program} took the screen to show something", shown)
         else:
             yield _finding(
                 Gate.SURFACE, "full-screen", effect, f"{program or 'a program'} took the whole screen", shown
             )
-    if case.transcript.alternate_screen and not full:
+    if case.transcript.inside_alternate:
+        reason = "all of it is on the alternate screen, as within screen, and was read there"
+        yield _finding(Gate.SURFACE, "multiplexer", "note", reason)
+    elif case.transcript.alternate_screen and not full:
         is_all = not case.transcript.commands and not case.transcript.text.strip()
         inside = "all of it is on the alternate screen, as within tmux or screen: lines typed there are not read"
         likely = [
@@ -200,18 +207,38 @@ def _surface(case: _Case) -> Iterator[Finding]:
         yield _finding(Gate.SURFACE, "not-a-shell", "drop", reason, ("command", foreign[0].text))
 
 
-def _reproducibility(case: _Case) -> Iterator[Finding]:
+def _last_called(text: str) -> Call | None:
+    """The call at the end of a line: of `watch kubectl get pods` the whole, of `tree | less` the pager."""
+    calls = ShellReader().read(text).calls
+    ending = [call for call in calls if text.rstrip().endswith(call.text)]
+    return max(ending, key=lambda call: len(call.text)) if ending else next(reversed(calls), None)
+
+
+def _reproducibility(case: _Case, redactor: Redactor) -> Iterator[Finding]:
     told: set[tuple[str, str]] = set()
     for need in needs_of_machine(case.transcript):
         yield _finding(Gate.REPRODUCIBILITY, need.rule, need.effect, need.reason, ("header", need.text))
     for number, _, script in case.commands():
-        for need in (need for call in script.calls for need in needs_of_call(call)):
+        for found in (need for call in script.calls for need in needs_of_call(call)):
+            need = _still_there(found, redactor) if case.rules.check_addresses and found.url else found
             if (need.rule, need.reason) in told:
                 continue
             told.add((need.rule, need.reason))
             allowed = case.rules.allow_remote and need.rule in _ELSEWHERE
             effect = "note" if allowed else need.effect
             yield _finding(Gate.REPRODUCIBILITY, need.rule, effect, need.reason, (f"command {number + 1}", need.text))
+
+
+def _still_there(need: Need, redactor: Redactor) -> Need:
+    """The need, or that what it names is gone; an address with a replaced name in it is not the one that was asked."""
+    if any(placeholder in need.url for placeholder in redactor.placeholders.values()):
+        return need
+    from termarena.forge.screening.addresses import reached  # noqa: PLC0415 - few ask, and it brings all of HTTP
+
+    answer = reached(need.url)
+    if not answer.is_dead:
+        return need
+    return Need("dead-address", "drop", f"{need.url.removesuffix(REFS)} is gone: {answer.why}", need.text)
 
 
 def _length(case: _Case) -> Iterator[Finding]:

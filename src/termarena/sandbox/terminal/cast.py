@@ -184,12 +184,14 @@ def read_cast(path: Path) -> Cast:
 
 def parse_cast(raw: bytes) -> Cast:
     """What a recording's bytes hold. Lines that are no events are left out and told; `ValueError` if it is no cast."""
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    raw = raw.removeprefix(b"\xef\xbb\xbf").lstrip()
     first, _, rest = raw.partition(b"\n")
     header = _json(first)
-    if not isinstance(header, dict) or header.get("version") not in (2, RELATIVE_VERSION):
+    if _is_event(header):
+        header, rest = {"version": 2}, raw
+    version = _version_of(header)
+    if version not in (2, RELATIVE_VERSION):
         return _parse_first_version(raw)
-    version: int = header["version"]
     reader = _EventReader(is_relative=version == RELATIVE_VERSION)
     is_cut = not reader.take_all(rest.split(b"\n"))
     size = header.get("term") if version == RELATIVE_VERSION else header
@@ -200,7 +202,7 @@ def parse_cast(raw: bytes) -> Cast:
 def _parse_first_version(raw: bytes) -> Cast:
     """Version 1 is one object, however it is spread over lines; its times are intervals."""
     value = _json(raw)
-    if not isinstance(value, dict) or value.get("version") != 1 or not isinstance(value.get("stdout"), list):
+    if not isinstance(value, dict) or _version_of(value) != 1 or not isinstance(value.get("stdout"), list):
         raise ValueError("not an asciicast of version 1, 2 or 3")
     reader = _EventReader(is_relative=True)
     for number, frame in enumerate(value.pop("stdout"), start=1):
@@ -214,6 +216,18 @@ def _json(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
         return json.loads(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
+
+
+def _version_of(header: object) -> int | None:
+    """A version that is known, also where it is written as a text."""
+    told = header.get("version") if isinstance(header, dict) else None
+    return next((known for known in (1, 2, RELATIVE_VERSION) if told == known or told == str(known)), None)
+
+
+def _is_event(value: object) -> bool:
+    if not isinstance(value, list) or len(value) < EVENT_PARTS:
+        return False
+    return isinstance(value[0], int | float) and all(isinstance(part, str) for part in value[1:EVENT_PARTS])
 
 
 def _size_of(sizes: object, first_name: str) -> tuple[int, int, tuple[str, ...]]:
@@ -233,6 +247,8 @@ class _EventReader:
     _at_s: float = 0.0
     _bad: list[int] = field(default_factory=list)
     _backwards: int = 0
+    _from_s: float = 0.0
+    _more: int = 0
 
     def take_all(self, lines: list[bytes]) -> bool:
         """The lines behind the header; whether the last one is whole."""
@@ -257,6 +273,10 @@ class _EventReader:
         return True
 
     def add(self, number: int, value: object) -> None:
+        if isinstance(value, dict) and (version := _version_of(value)) is not None:  # another recording behind this one
+            self._more += 1
+            self._from_s, self.is_relative = self._at_s, version == RELATIVE_VERSION
+            return
         if not isinstance(value, list) or len(value) < EVENT_PARTS:
             self._bad.append(number)
             return
@@ -264,7 +284,7 @@ class _EventReader:
         if type(shown) not in (int, float) or not 0 <= abs(shown) < LONGEST_S or not isinstance(text, str):
             self._bad.append(number)
             return
-        at = self._at_s + shown if self.is_relative else float(shown)
+        at = self._at_s + shown if self.is_relative else self._from_s + shown
         if at < self._at_s:
             self._backwards += 1
             at = self._at_s
@@ -277,6 +297,8 @@ class _EventReader:
         if self._bad:
             shown = ", ".join(map(str, self._bad[:3])) + (", …" if self._bad[3:] else "")
             told.append(f"{len(self._bad)} of its {what}s are no events ({what} {shown}); they were left out")
+        if self._more:
+            told.append(f"{self._more + 1} recordings stand one behind the other; they were read as one")
         if self._backwards:
             told.append(f"time runs backwards {self._backwards} times; such events count as happening at once")
         return tuple(told)
