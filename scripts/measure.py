@@ -30,7 +30,7 @@ from termarena.core.records import read_record_as, write_record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FOLDER", "Output", "kept", "shown"]
+__all__ = ["FOLDER", "Output", "kept", "shown", "told_load"]
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "benchmarks"
 KIND: Final = "benchmark-output"
@@ -49,8 +49,9 @@ class Output(BaseModel):
     commit: str
     python: str
     processors: int
-    load_before: float
-    load_after: float
+    load_before: float | None
+    load_after: float | None
+    """In the minute before, and in the last one; None where the log of an earlier run does not say."""
     took_s: float
     status: int
     text: str
@@ -113,18 +114,22 @@ def _commit(folder: Path) -> str:
 
 
 def shown(output: Output) -> str:
-    """An output as Markdown: where it was measured, the tables, every figure."""
+    """An output as Markdown: where it was measured, and what was printed for people; without that, its JSON."""
     verdict = "; an aim was missed" if output.status == MISSED else ""
     about = (
         f"`{output.command}`, {output.day:%-d %B %Y}, commit {output.commit}, Python {output.python},"
-        f" {output.processors} processors, load {output.load_before:g} before and {output.load_after:g} after,"
-        f" {output.took_s:,.0f} s{verdict}."
+        f" {output.processors} processors, load {told_load(output.load_before)} before and"
+        f" {told_load(output.load_after)} after, {output.took_s:,.0f} s{verdict}."
     )
-    lines = [about, ""]
     if output.text:
-        lines += ["````text", output.text, "````", ""]
+        return "\n".join([about, "", "````text", output.text, "````", ""])
     rows = [f"| `{name}` | {value} |" for name, value in _flat(output.figures)]
-    return "\n".join([*lines, "| figure | value |", "|---|---|", *rows] if rows else lines) + "\n"
+    return "\n".join([about, "", "| figure | value |", "|---|---|", *rows, ""])
+
+
+def told_load(load: float | None) -> str:
+    """A load in words."""
+    return "unknown" if load is None else f"{load:g}"
 
 
 def _flat(figures: object, name: str = "") -> Iterator[tuple[str, str]]:

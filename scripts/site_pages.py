@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure import Output, kept, shown
+from measure import Output, kept, shown, told_load
 from termarena.cli.main import COMMANDS
 
 if TYPE_CHECKING:
@@ -283,7 +283,9 @@ def _performance_pages() -> Iterator[tuple[str, str]]:
 def _when(output: Output | None) -> str:
     if output is None:
         return "none is kept |"
-    return f"{output.day:%-d %B %Y}, load {output.load_before:g} | {'an aim was missed' if output.status else ''}"
+    return (
+        f"{output.day:%-d %B %Y}, load {told_load(output.load_before)} | {'an aim was missed' if output.status else ''}"
+    )
 
 
 def _examples_page() -> str:

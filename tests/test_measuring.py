@@ -32,13 +32,19 @@ def test_what_was_printed_is_kept_with_its_command(status: int, tmp_path: Path) 
     output = kept("made", tmp_path)
     assert output is not None
     assert (output.command, output.status) == (f".venv/bin/python benchmarks/made.py {status}", status)
+    assert "\nall  1.5 ms\n" in shown(output)
+    assert ("an aim was missed" in shown(output)) == (status == 1)
+
+
+def test_figures_without_words_are_a_table(tmp_path: Path) -> None:
+    measure.measure("made", ["0"], _script(tmp_path, SCRIPT.replace('\nprint("', '\nstr("')))
+    output = kept("made", tmp_path)
+    assert output is not None
     page = shown(output)
-    assert "\nall  1.5 ms\n" in page
     assert "| `took_ms.all` | 1.5, 1.25 |" in page
     assert "| `many` | 9 values, median 4 |" in page
     assert "| `is_met` | yes |" in page
     assert "schema_version" not in page
-    assert ("an aim was missed" in page) == (status == 1)
 
 
 @pytest.mark.parametrize("text", ["import sys; print('{}'); sys.exit(2)", "print('half'); raise ValueError"])

@@ -3,13 +3,14 @@
 A comment above a block, `<!-- WORD: REASON -->`, says what a test does with it:
 
     checked   it is not run, for the reason: commands and options, or imports and names, are held against the real ones
-    soak      run by `make soak` only; otherwise checked
-    file      it is the content of a file of this name, which later blocks use
     run       run after all, `with RUN=first, TASK=hello-world` in the place of such words, `without termarena serve
               (the reason)`: lines that begin so are only checked; both parts, with a semicolon between, or one
+    soak      run by `make soak` only; otherwise checked. The reason may be words as for `run`
+    file      it is the content of a file of this name, which later blocks use
 
 Without one a block of `sh` or `python` is run. Two comments stand alone: `<!-- copy: PATH -->` puts a file of the
-repository into the folder, `<!-- before: COMMAND -->` runs what a reader has done already (`$REPOSITORY` is ours).
+repository into the folder, `<!-- before: COMMAND -->` does what a reader has done before the next block, if that is run
+(`$REPOSITORY` is ours).
 """
 
 from __future__ import annotations
@@ -77,9 +78,9 @@ def _block(found: re.Match[str], line: int) -> Block:
 
 def runnable(block: Block) -> str:
     """The text of a block as it is run. Raises ValueError for a comment that cannot be read or does not fit it."""
-    if block.word != "run":
+    asked = _RUN.fullmatch(block.reason) if block.word in {"run", "soak"} else None
+    if asked is None and block.word != "run":
         return block.text
-    asked = _RUN.fullmatch(block.reason)
     if asked is None:
         raise ValueError(f"{block.reason!r} is neither `with NAME=VALUE, …` nor `without COMMAND, … (REASON)`")
     lines = block.text.replace("\\\n", " ").splitlines(keepends=True)
