@@ -102,10 +102,10 @@ def test_a_command_before_a_block_waits_for_one_that_is_run(tmp_path: Path) -> N
         "<!-- before: touch early -->\n<!-- soak: with a=b; without no (never) -->\n```sh\ntouch a\nno\n```\n"
         "<!-- before: touch late -->\n```sh\ntest -e late\n```\n"
     )
-    for words, made in (({None}, {"early", "late"}), ({None, "soak"}, {"b", "early", "late"})):
-        folder = tmp_path / str(len(words))
+    for is_soaked, made in ((False, {"early", "late"}), (True, {"b", "early", "late"})):
+        folder = tmp_path / str(is_soaked)
         folder.mkdir()
-        _carry_out(page, folder, words)
+        _carry_out(page, folder, {None, "soak"} if is_soaked else {None})
         assert {path.name for path in (folder / "work").iterdir()} == made
 
 
