@@ -18,7 +18,7 @@ help:
 	@echo 'make lint    format, lint, types, import directions'
 	@echo 'make check   lint and test'
 	@echo 'make soak    the long counts'
-	@echo 'make bench   the measurements in benchmarks/'
+	@echo 'make bench   the measurements in benchmarks/, kept in benchmarks/output for the site'
 	@echo 'make docs    the documentation as pages, in site/; `termarena docs` serves them'
 	@echo 'make dist    sdist and wheel, in dist/, the same bytes for the same commit'
 	@echo 'make setup   only set up .venv'
@@ -76,8 +76,8 @@ soak: $(READY)
 	@TERMARENA_SOAK=1 $(BIN)/pytest --quiet --timeout 3600 -m soak
 
 bench: $(READY)
-	@for script in benchmarks/*.py; do echo "== $$script" >&2; \
-		$(BIN)/python "$$script" || [ $$? = 2 ] || exit 1; done
+	@missed=0; for script in benchmarks/*.py; do echo "== $$script" >&2; \
+		$(BIN)/python scripts/measure.py "$$script" || [ $$? = 2 ] || missed=1; done; exit $$missed
 
 docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

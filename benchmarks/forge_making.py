@@ -77,11 +77,10 @@ def main() -> int:
             print("the embedded sandbox does not work here: termarena doctor", file=sys.stderr)
             return UNMEASURABLE
     found = measure(options.recordings or [FOLDER / f"{name}.cast" for name in NAMES.split()], options.slots)
-    if options.json:
-        print(json.dumps(found))
-    else:
+    if not options.json:
         for name, value in found.items():
             print(f"{name:22} {value}")
+    print(json.dumps(found))
     return 0
 
 

@@ -79,6 +79,7 @@ def main() -> int:
     for reason, count in Counter(reasons.values()).most_common(options.shown):
         example = next(path for path, found in reasons.items() if found == reason)
         print(f"{count:5}  {reason}\n       {example}: {figures.refused[example]}")
+    print(json.dumps({**figures._asdict(), "refused": len(figures.refused)}))
     return 0
 
 

@@ -305,8 +305,8 @@ def main() -> int:
     parser.add_argument("path", type=Path, nargs="?", metavar="PATH")
     path = parser.parse_args().path
     if path is None:
-        print("not measured: give the path of a checkout of laude-institute/terminal-bench-leaderboard")
-        return 0
+        print("not measured: give a checkout of laude-institute/terminal-bench-leaderboard", file=sys.stderr)
+        return 2
     data = read(path)
     if not data.rows:
         print(f"{path} holds no results", file=sys.stderr)

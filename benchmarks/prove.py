@@ -97,10 +97,9 @@ def main() -> int:
     }
     if given.docker:
         found["docker_ratio"] = round(sum(seconds["docker"]) / sum(seconds["namespace"]), 1)
-    if given.json:
-        print(json.dumps({**found, "tasks": [one._asdict() for one in took]}))
-    else:
+    if not given.json:
         _print(took, found)
+    print(json.dumps({**found, "tasks": [one._asdict() for one in took]}))
     return 0 if median < MEDIAN_S and longest < LONGEST_S else 1
 
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from measure import Output, kept, shown, told_load
 from termarena.cli.main import COMMANDS
 
 if TYPE_CHECKING:
@@ -51,8 +52,12 @@ SCHEMAS: dict[str, tuple[str, str]] = {
     "trajectory": ("`trajectory.json` of an attempt (ATIF 1.7)", "termarena.core.trajectory:Trajectory"),
     "report": ("`report.json` of a run, and `termarena report --format json`", "termarena.reports:Report"),
     "task-proof": ("`proof.json` of a task", "termarena.proof.report:Proof"),
+    "proof-summary": ("`summary.json` beside the proofs of a dataset", "termarena.proof.summary:Summary"),
+    "bundle": ("`bundle.json`, the first file of a packed run", "termarena.runs.bundle:Manifest"),
     "dataset-lock": ("the lock of a dataset", "termarena.tasks:DatasetLock"),
     "transcript": ("what `forge read --json` makes of a recording", "termarena.forge.transcript:Transcript"),
+    "recording": ("`info.json` beside a recording on a forge's shelf", "termarena.forge.retrieving.shelf:Origin"),
+    "forge-set": ("`lineage.json` of a set that the forge gave away", "termarena.forge.exporting:LineageOfSet"),
 }
 
 
@@ -258,19 +263,29 @@ def _openapi() -> dict[str, Any]:
 
 
 def _performance_pages() -> Iterator[tuple[str, str]]:
-    """One page per script of benchmarks/, and one that says how they are measured."""
+    """One page per script of benchmarks/: its latest output, then what is said about it; and one that lists them."""
     text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     head, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
-    links: list[str] = []
+    rows = ["| measured | latest output | |", "|---|---|---|"]
     for section in sections:
         title, _, body = section.replace("](../docs/", "](../").partition("\n")
         script = re.match(r"`(\w+)\.py`: ", title)
         if script is None:
             raise ValueError(f"benchmarks/README.md: {title!r} names no script")
-        said = title[script.end() :]
-        links.append(f"- [{said}]({script[1]}.md)")
-        yield f"performance/{script[1]}.md", f"# {said[0].upper()}{said[1:]}\n\n`benchmarks/{script[1]}.py`\n{body}"
-    yield "performance/index.md", head.replace("# Benchmarks", "# Performance") + "\n".join(links) + "\n"
+        said, name = title[script.end() :], script[1]
+        output = kept(name)
+        rows.append(f"| [{said}]({name}.md) | {_when(output)} |")
+        latest = f"\n## The latest output\n\n{shown(output)}\n## What is said about it\n" if output else ""
+        yield f"performance/{name}.md", f"# {said[0].upper()}{said[1:]}\n\n`benchmarks/{name}.py`\n{latest}{body}"
+    yield "performance/index.md", head.replace("# Benchmarks", "# Performance") + "\n".join(rows) + "\n"
+
+
+def _when(output: Output | None) -> str:
+    if output is None:
+        return "none is kept |"
+    return (
+        f"{output.day:%-d %B %Y}, load {told_load(output.load_before)} | {'an aim was missed' if output.status else ''}"
+    )
 
 
 def _examples_page() -> str:

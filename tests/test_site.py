@@ -43,6 +43,8 @@ def test_the_site_builds_strictly_and_needs_no_other_host(tmp_path: Path) -> Non
     assert all(f'id="{name.lower()}"' in pages["reference/errors.html"] for name in errors.__all__ if name != "Cause")
     assert "termarena.tasks.load_dataset" in pages["reference/python/tasks.html"]
     assert "/api/compare" in pages["reference/rest.html"]
+    for output in (ROOT / "benchmarks" / "output").glob("*.json"):
+        assert 'id="the-latest-output"' in pages[f"performance/{output.stem}.html"]
     assert "Writes the text that a task shows" in pages["agents.html"]
     assert "A white agent: writes the text" in pages["battles.html"]
 

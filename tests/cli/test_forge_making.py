@@ -79,3 +79,11 @@ def test_settings_that_are_wrong_are_told(recordings: Path, tmp_path: Path) -> N
     done = termarena("forge", "run", str(recordings), "--forge", "mine", cwd=tmp_path)
     assert done.returncode == 2
     assert "least_fidelity" in done.stderr
+
+
+def test_a_forge_that_was_only_begun_says_how_to_go_on(tmp_path: Path) -> None:
+    assert termarena("forge", "init", "desk", cwd=tmp_path).returncode == 0
+    done = termarena("forge", "status", "--forge", "desk", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nothing was made in the forge at desk yet" in done.stderr
+    assert "hint: begin: termarena forge run RECORDINGS --forge desk" in done.stderr

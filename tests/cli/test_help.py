@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from importlib import import_module
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.main import get_command
 
 from running import termarena
+from support.pages import Block, problems_of
 from termarena import __version__
 from termarena.cli.main import COMMANDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 # Slow to import, and needed by no one who only asks what there is.
@@ -69,6 +75,22 @@ def test_the_help_of_a_command_imports_little_and_is_plain(name: str) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: termarena {name} ")
     assert "╭" not in done.stdout
+
+
+def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer keeps its classes private
+    below = getattr(command, "commands", {})
+    yield from (found for name in sorted(below) for found in _commands(below[name], f"{path} {name}"))
+    if not below:
+        yield path, command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_that_could_be_typed_and_json(name: str) -> None:
+    for path, command in _commands(get_command(import_module(COMMANDS[name].module).app), f"termarena {name}"):
+        examples = re.findall(r"^(termarena .+)$", cleandoc(command.help), re.MULTILINE)
+        assert [line for line in examples if line.startswith(path)], path
+        assert [problem for line in examples for problem in problems_of(Block(1, "sh", line, None, ""))] == []
+        assert path == "termarena shell" or any("--json" in option.opts for option in command.params), path
 
 
 @pytest.mark.parametrize("name", COMMANDS)

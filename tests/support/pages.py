@@ -3,10 +3,14 @@
 A comment above a block, `<!-- WORD: REASON -->`, says what a test does with it:
 
     checked   it is not run, for the reason: commands and options, or imports and names, are held against the real ones
-    soak      run by `make soak` only; otherwise checked
+    run       run after all, `with RUN=first, TASK=hello-world` in the place of such words, `without termarena serve
+              (the reason)`: lines that begin so are only checked; both parts, with a semicolon between, or one
+    soak      run by `make soak` only; otherwise checked. The reason may be words as for `run`
     file      it is the content of a file of this name, which later blocks use
 
-Without one a block of `sh` or `python` is run. `<!-- copy: PATH -->` puts a file of the repository into the folder.
+Without one a block of `sh` or `python` is run. Two comments stand alone: `<!-- copy: PATH -->` puts a file of the
+repository into the folder, `<!-- before: COMMAND -->` does what a reader has done before the next block, if that is run
+(`$REPOSITORY` is ours).
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import shlex
 import tomllib
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,25 +34,27 @@ from termarena.cli.main import app
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PAGES", "ROOT", "Block", "blocks_of", "problems_of"]
+__all__ = ["ALONE", "PAGES", "ROOT", "WORDS", "Block", "blocks_of", "problems_of", "runnable"]
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md")]
 )
-WORDS = {"checked", "soak", "file", "copy"}
+ALONE = {"copy", "before"}
+WORDS = {"checked", "soak", "file", "run"} | ALONE
 
 _BLOCK = re.compile(
-    r"^(?P<set_in> *)(?:<!-- (?P<word>(?!copy:)\w+): (?P<reason>[^\n]+?) -->\n(?P=set_in))?"
+    r"^(?P<set_in> *)(?:<!-- (?P<word>(?!copy:|before:)\w+): (?P<reason>[^\n]+?) -->\n(?P=set_in))?"
     r"(?P<fence>`{3,})(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=set_in)(?P=fence)$"
-    r"|^<!-- copy: (?P<copied>\S+) -->$",
+    r"|^<!-- (?P<alone>copy|before): (?P<said>[^\n]+?) -->$",
     re.MULTILINE | re.DOTALL,
 )
+_RUN = re.compile(r"(?:with (?P<given>[^;]+))?(?:; )?(?:without (?P<left>[^(]+) \([^)]+\))?")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page; `word` is None for one without a comment, `copy` for a file that is only named."""
+    """A block of a page; `word` is None for one without a comment, one of `ALONE` for a comment without a block."""
 
     line: int
     language: str
@@ -63,14 +70,39 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def _block(found: re.Match[str], line: int) -> Block:
-    if found["copied"]:
-        return Block(line, "", "", "copy", found["copied"])
+    if found["alone"]:
+        return Block(line, "", "", found["alone"], found["said"])
     lines = [shown.removeprefix(found["set_in"]) for shown in found["text"].splitlines(keepends=True)]
     return Block(line, found["language"], "".join(lines), found["word"], found["reason"] or "")
 
 
+def runnable(block: Block) -> str:
+    """The text of a block as it is run. Raises ValueError for a comment that cannot be read or does not fit it."""
+    asked = _RUN.fullmatch(block.reason) if block.word in {"run", "soak"} else None
+    if asked is None and block.word != "run":
+        return block.text
+    if asked is None:
+        raise ValueError(f"{block.reason!r} is neither `with NAME=VALUE, …` nor `without COMMAND, … (REASON)`")
+    lines = block.text.replace("\\\n", " ").splitlines(keepends=True)
+    for start in asked["left"].split(", ") if asked["left"] else []:
+        kept = [line for line in lines if not line.startswith(start)]
+        if len(kept) == len(lines):
+            raise ValueError(f"no line begins with {start!r}")
+        lines = kept
+    text = "".join(lines)
+    for pair in asked["given"].split(", ") if asked["given"] else []:
+        name, _, value = pair.partition("=")
+        parts = re.split(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+        if len(parts) == 1:
+            raise ValueError(f"{name!r} is not in what is run")
+        text = value.join(parts)
+    return text
+
+
 def problems_of(block: Block) -> list[str]:
     """What the block says that is not so: commands, options, make's targets, extras, imports. Nothing is run."""
+    if block.word == "before":
+        return [problem for command in _commands(block.reason) for problem in _problems_of_command(command)]
     if block.language == "sh":
         return [problem for command in _commands(block.text) for problem in _problems_of_command(command)]
     if block.language == "python":
@@ -114,7 +146,7 @@ def _problems_of_command(words: list[str]) -> Iterator[str]:
 def _problems_of_termarena(arguments: list[str]) -> Iterator[str]:
     """Parse as the program itself would, down to the command that would be run."""
     command: Any = get_command(app)
-    path, rest = "termarena", [word for word in arguments if not re.fullmatch(r"\d?>.*", word)]
+    path, rest = "termarena", [*takewhile(lambda word: not re.fullmatch(r"\d?>.*", word), arguments)]
     try:
         while True:
             context = command.make_context(path, list(rest))

@@ -37,7 +37,12 @@ FolderArgument = Annotated[str, typer.Argument(metavar="DATASET", help="A folder
 
 @app.command("list")
 def list_datasets(*, json: JsonOption = False) -> None:
-    """List what is here (the samples, what was pulled) and the names that can be pulled."""
+    """List what is here (the samples, what was pulled) and the names that can be pulled.
+
+    \b
+    termarena datasets list
+    termarena datasets list --json
+    """
     from termarena.core.settings import resolve_settings
     from termarena.tasks import load_dataset
     from termarena.tasks.pull import known_sources, list_pulled
@@ -72,8 +77,15 @@ def pull(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be fetched, and fetch nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Fetch a dataset into the cache; what is there already is not fetched again. One without a task that loads is an
-    error."""
+    """Fetch a dataset into the cache; what is there already is not fetched again.
+
+    \b
+    termarena datasets pull terminal-bench@2.0
+    termarena datasets pull github:owner/tasks@v1.2#tasks --dry-run
+    termarena datasets pull hf:org/tasks@main#tasks
+
+    One without a task that loads is an error.
+    """
     from termarena.core.errors import NotFound
     from termarena.core.settings import resolve_settings
     from termarena.tasks import load_dataset
@@ -127,7 +139,11 @@ def lock(
     strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write dataset.lock.json into the dataset's folder: its name, its version and every task's digest."""
+    """Write dataset.lock.json into the dataset's folder: its name, its version and every task's digest.
+
+    \b
+    termarena datasets lock my-tasks --version 1.0
+    """
     from termarena.tasks import lock_of, write_lock
 
     dataset = open_dataset(source, strict=strict)
@@ -142,7 +158,11 @@ def lock(
 
 @app.command()
 def verify(source: FolderArgument, *, strict: StrictOption = None, json: JsonOption = False) -> None:
-    """Check a dataset against its lock; what can move a score and differs is an error that names the files."""
+    """Check a dataset against its lock; what can move a score and differs is an error that names the files.
+
+    \b
+    termarena datasets verify my-tasks
+    """
     from termarena.tasks import read_lock, verify_lock
 
     dataset = open_dataset(source, strict=strict)

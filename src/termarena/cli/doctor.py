@@ -30,6 +30,10 @@ def doctor(
 ) -> None:
     """Say what this machine can do, and what to do about each thing that is missing.
 
+    \b
+    termarena doctor
+    termarena doctor --docker
+
     Every line is found out by trying, as the current user; nothing is left behind. Keys are named, never shown.
     """
     from termarena.cli.checks import CHECKS, Machine

@@ -230,13 +230,15 @@ def _transcript(recording: Path) -> Transcript:
 def existing_forge(forge: Path) -> Path:
     """The folder of a forge that was begun; raises `NotFound`."""
     from termarena.core.errors import NotFound
+    from termarena.forge.home import SETTINGS
     from termarena.forge.ledger import FILE
 
-    if not (forge / FILE).is_file():
-        raise NotFound(
-            f"no forge is at {forge}", hint="name one with --forge, or begin: termarena forge run RECORDINGS"
-        )
-    return forge
+    if (forge / FILE).is_file():
+        return forge
+    if (forge / SETTINGS).is_file():
+        hint = f"begin: termarena forge run RECORDINGS --forge {forge}"
+        raise NotFound(f"nothing was made in the forge at {forge} yet", hint=hint)
+    raise NotFound(f"no forge is at {forge}", hint="name one with --forge, or begin: termarena forge run RECORDINGS")
 
 
 def home_folder() -> Path:

@@ -44,7 +44,12 @@ def _list_all(chosen: str) -> list[tuple[str, SandboxRecord]]:
 
 @app.command("list")
 def list_sandboxes(*, driver: DriverOption = "all", json: JsonOption = False) -> None:
-    """List the sandboxes of this user, those of other processes too."""
+    """List the sandboxes of this user, those of other processes too.
+
+    \b
+    termarena sandbox list
+    termarena sandbox list --driver docker --json
+    """
     found = _list_all(driver)
     if json:
         rows = [
@@ -86,7 +91,11 @@ def list_sandboxes(*, driver: DriverOption = "all", json: JsonOption = False) ->
 
 @app.command("prune")
 def prune(*, driver: DriverOption = "all", json: JsonOption = False) -> None:
-    """Remove what dead harnesses left behind, and old root file systems; what living ones use stays."""
+    """Remove what dead harnesses left behind, and old root file systems; what living ones use stays.
+
+    \b
+    termarena sandbox prune
+    """
     from termarena.core.errors import EngineError
 
     removed: dict[str, int] = {}
@@ -111,7 +120,12 @@ def bench(
     image: Annotated[str, typer.Option(help="What containers start from.")] = "debian:bookworm",
     json: JsonOption = False,
 ) -> None:
-    """Measure start, command and stop of each driver, side by side."""
+    """Measure start, command and stop of each driver, side by side.
+
+    \b
+    termarena sandbox bench
+    termarena sandbox bench --driver namespace --rounds 100
+    """
     import asyncio
     from dataclasses import asdict
 

@@ -17,6 +17,10 @@ __all__ = ["app"]
 
 app = command_group("""Show every setting and where its value comes from.
 
+\b
+termarena settings
+termarena settings path
+
 A value comes from the first of: a flag, a TERMARENA_… variable, the project's termarena.toml (the nearest one from the
 current folder upwards), the user's termarena.toml, the default.
 """)
@@ -43,7 +47,11 @@ def show(context: typer.Context, *, json: JsonOption = False) -> None:
 
 @app.command("path")
 def path(*, json: JsonOption = False) -> None:
-    """Show the files that are looked at, the one that wins first."""
+    """Show the files that are looked at, the one that wins first.
+
+    \b
+    termarena settings path
+    """
     from termarena.core.settings import resolve_settings
 
     files = resolve_settings().files

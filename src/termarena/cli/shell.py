@@ -61,6 +61,11 @@ def shell(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Open a shell in a sandbox, with the start state of a task or on a plain root file system.
 
+    \b
+    termarena shell fibonacci-server
+    termarena shell my-tasks/fix-the-build --record session.cast
+    termarena shell --image debian:bookworm --driver namespace
+
     Everything in it is gone when the shell ends. Nothing of your files, keys or variables is visible inside.
     """
     import asyncio

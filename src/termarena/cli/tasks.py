@@ -73,7 +73,12 @@ def list_tasks(  # noqa: PLR0913 - every option of the command is a parameter
     strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the tasks of a dataset: what they are and what they need."""
+    """List the tasks of a dataset: what they are and what they need.
+
+    \b
+    termarena tasks list
+    termarena tasks list my-tasks --json
+    """
     wanted = selection(locals())
     dataset = open_dataset(source, strict=strict)
     chosen = choose(wanted, dataset)
@@ -146,7 +151,12 @@ def _end_with_unlisted(dataset: Dataset, *, as_json: bool) -> None:
 def show(
     name: NameArgument, *, dataset: DatasetOption = "samples", strict: StrictOption = None, json: JsonOption = False
 ) -> None:
-    """Show one task: its instruction, environment, limits, files, needs and what the loader noticed."""
+    """Show one task: its instruction, environment, limits, files, needs and what the loader noticed.
+
+    \b
+    termarena tasks show fibonacci-server
+    termarena tasks show my-tasks/fix-the-build --json
+    """
     from termarena.cli.describing import as_json, as_text
 
     task = open_task(name, dataset=dataset, strict=strict)
@@ -168,6 +178,10 @@ def validate(
     json: JsonOption = False,
 ) -> None:
     """Check tasks without running anything: files, instruction, environment, tests, leaks, limits.
+
+    \b
+    termarena tasks validate my-tasks
+    termarena tasks validate my-tasks --strict --fail-on-warnings
 
     Every finding has a rule id, a severity and a hint; docs/rules.md explains each rule. Exits 1 if any task has an
     error.
@@ -202,7 +216,12 @@ def convert(  # noqa: PLR0913 - every option of the command is a parameter
     strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write tasks of any format as canonical Harbor folders; each loads again to the same digest."""
+    """Write tasks of any format as canonical Harbor folders; each loads again to the same digest.
+
+    \b
+    termarena tasks convert old-tasks --output new-tasks
+    termarena tasks convert tasks.json --output new-tasks --task 'git-*'
+    """
     opened = open_task_or_dataset(source, dataset=dataset, strict=strict)
     written = _convert(choose(selection({"ids": ids}), opened), output, overwrite=overwrite)
     if json:
@@ -266,7 +285,12 @@ def digest(
     strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the digest of what can move a task's score; equal digests mean comparable scores."""
+    """Print the digest of what can move a task's score; equal digests mean comparable scores.
+
+    \b
+    termarena tasks digest hello-world
+    termarena tasks digest my-tasks/fix-the-build --explain
+    """
     from termarena.tasks import file_digests, scored_view
 
     task = open_task(name, dataset=dataset, strict=strict)
@@ -293,7 +317,12 @@ def init(
     difficulty: Annotated[str, typer.Option("--difficulty", help="easy, medium or hard.")] = "medium",
     json: JsonOption = False,
 ) -> None:
-    """Start a task of your own: a complete small example in Harbor's layout, ready to be changed."""
+    """Start a task of your own: a complete small example in Harbor's layout, ready to be changed.
+
+    \b
+    termarena tasks init fix-the-build
+    termarena tasks init fix-the-build --output my-tasks --org me --difficulty easy
+    """
     from termarena.tasks.starting import start_task
 
     place = start_task(name, output, organisation=organisation, category=category, difficulty=difficulty)

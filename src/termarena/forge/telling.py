@@ -21,7 +21,6 @@ GATE: Final = "instruct"
 LONGEST: Final = 24 << 10
 LEAKED_WORDS: Final = 4
 """So many words of the solution in a row, outside of what a file is to hold, are a leak."""
-SHOWN_ROWS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["check_disk", "check_gpu", "check_processors"]
 
 GIB = 1 << 30
-# A checkout of a public data set with its images wants several of these.
+# A checkout of a public dataset with its images wants several of these.
 ENOUGH_DISK_BYTES = 5 * GIB
 # What most public tasks ask for.
 ENOUGH_MEMORY_BYTES = 2 * GIB

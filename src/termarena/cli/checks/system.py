@@ -47,10 +47,10 @@ def _version(release: str) -> tuple[int, ...]:
 
 
 def check_git(machine: Machine) -> Check:
-    """git, which fetches data sets."""
+    """git, which fetches datasets."""
     found = first_line_of(["git", "--version"], patience_s=machine.patience_s)
     if found is None:
-        return Check("git", "missing", "no git", "install git: data sets in git repositories are fetched with it")
+        return Check("git", "missing", "no git", "install git: datasets in git repositories are fetched with it")
     return Check("git", "ok", found, details={"version": found.removeprefix("git version ")})
 
 

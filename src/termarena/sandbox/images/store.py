@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["ImageStore", "Layer", "StoredImage", "hex_of"]
 
 RECORD: Final = "stored-image"
-LAYER: Final = "stored-layer"
 FILES: Final = "fs"
-CONFIG_LIMIT_BYTES: Final = 8 << 20
 
 
 def hex_of(digest: str) -> str:
