@@ -162,3 +162,19 @@ async def test_the_engine_pauses_who_is_in_another_pid_namespace(near: DockerSan
             await near.thaw()
         finally:
             hidden.kill()
+
+
+async def test_a_pid_namespace_of_its_own_hides_no_process(near: DockerSandbox) -> None:
+    nested = "unshare --user --map-root-user --pid --fork sh -c 'echo >/tmp/up; exec sleep 7215'"
+    waited = "until [ -e /tmp/up ] || ! kill -0 $! 2>/dev/null; do :; done; [ -e /tmp/up ]"
+    begun = await sh(near, f"setsid {nested} & {waited}")
+    if begun.exit_status != 0:
+        assert b"Operation not permitted" in begun.stderr, "the engine's seccomp profile did not refuse it"
+        return
+    deep = [one for one in await near.processes() if one.argv[-1:] == ("7215",)]
+    assert len(deep) == 1
+    await near.seal()
+    assert await near.processes() == ()
+    local = near.container.local
+    assert local is not None
+    assert not local.has_hidden(local.processes())
