@@ -29,7 +29,7 @@ from termarena.sandbox import Limits, Root, SandboxSpec
 from termarena.sandbox.bench import median_ms
 from termarena.sandbox.docker import DockerDriver, find_address
 from termarena.sandbox.docker.client import Engine, Request
-from termarena.sandbox.docker.driver import host_config
+from termarena.sandbox.docker.description import host_config
 from termarena.sandbox.docker.execs import UPGRADE
 from termarena.sandbox.docker.scripts import KEEPER
 from termarena.sandbox.namespace import NamespaceDriver

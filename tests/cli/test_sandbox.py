@@ -94,6 +94,24 @@ def test_files_on_disk_of_a_dead_harness_are_listed_and_removed(tmp_path: Path) 
     assert list((tmp_path / "layers").iterdir()) == []
 
 
+@pytest.mark.needs("user-namespaces", "unshare")
+def test_what_cannot_be_removed_is_named(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount something over a folder, for a while")
+    held = tmp_path / "layers/ta-stuck/fs"
+    held.mkdir(parents=True)
+    prune = f"{sys.executable} -m termarena sandbox prune --driver namespace --json"
+    words = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {held} && {prune}"]
+    env = {**os.environ, **_env(tmp_path)}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert (told["removed"], told["left"]) == ({"namespace": 0}, {"namespace": ["ta-stuck"]})
+    assert "could not be removed, the next start tries again: ta-stuck" in done.stderr
+    again = termarena("sandbox", "prune", "--driver", "namespace", "--json", cwd=tmp_path, env=_env(tmp_path))
+    assert (again.returncode, json.loads(again.stdout)["removed"]) == (0, {"namespace": 1})
+
+
 @pytest.mark.needs("user-namespaces")
 @pytest.mark.slow
 def test_bench(tmp_path: Path) -> None:

@@ -44,16 +44,15 @@ async def _start(home: Path) -> dict[str, object]:
 
 
 async def _fill(home: Path, script: str) -> dict[str, object]:
-    async with NamespaceDriver(home=home) as driver:
-        async with driver.start(SandboxSpec(limits=LIMITS)) as box:
-            problem = ""
-            try:
-                await box.exec(["sh", "-c", script], timeout_s=120)
-            except SandboxBroken as error:
-                problem = str(error)
-            used = await box.usage()
-        left = [path.name for path in (home / "layers").iterdir()]
-        return {"problem": problem, "disk_full": used.disk_full or None, "left": left}
+    async with NamespaceDriver(home=home) as driver, driver.start(SandboxSpec(limits=LIMITS)) as box:
+        problem = ""
+        try:
+            await box.exec(["sh", "-c", script], timeout_s=120)
+        except SandboxBroken as error:
+            problem = str(error)
+        used = await box.usage()
+    left = [path.name for path in (home / "layers").iterdir()]
+    return {"problem": problem, "disk_full": used.disk_full or None, "left": left}
 
 
 async def _main(kind: str, what: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,3 +164,23 @@ async def test_the_engine_pauses_who_is_in_another_pid_namespace(near: DockerSan
             await near.thaw()
         finally:
             hidden.kill()
+
+
+@pytest.mark.needs("nsenter", "unshare")
+async def test_a_pid_namespace_of_its_own_hides_no_process(near: DockerSandbox) -> None:
+    """As on an engine without seccomp, where whoever is in a container can make one."""
+    local = near.container.local
+    assert local is not None
+    inside = ["nsenter", f"--target={local.host_pid}", "--pid"]
+    deep = ["unshare", "--pid", "--fork", "sh", "-c", "echo up; exec sleep 7215"]
+    with subprocess.Popen([*inside, *deep], stdout=subprocess.PIPE) as nested:  # noqa: ASYNC220, S603 - begins at once
+        try:
+            assert nested.stdout is not None
+            assert await asyncio.to_thread(nested.stdout.readline) == b"up\n"
+            assert ("sleep", "7215") in [one.argv for one in await near.processes()]
+            [deepest] = [one.host_pid for one in local.processes() if one.argv[0] == "sleep"]
+            await near.seal()
+            assert await near.processes() == ()
+            assert not os.path.exists(f"/proc/{deepest}/exe")  # noqa: ASYNC240, PTH110 - a process that has ended has none
+        finally:
+            nested.kill()

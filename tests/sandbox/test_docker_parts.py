@@ -6,11 +6,14 @@ import asyncio
 import os
 import random
 import select
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,10 +23,14 @@ from termarena.core.errors import BuildError, CapabilityMissing, EngineError, Im
 from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.docker import Address, DockerDriver, parse_address
 from termarena.sandbox.docker.build import Recipe, bases_of, context_digest
-from termarena.sandbox.docker.census import InnerCensus
+from termarena.sandbox.docker.census import Everyone, InnerCensus, LocalCensus
 from termarena.sandbox.docker.container import from_top
 from termarena.sandbox.docker.ignore import Ignored
+from termarena.sandbox.docker.local import Local
 from termarena.sandbox.docker.users import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 KILLS = int(os.environ.get("TERMARENA_DOCKER_KILL_ROUNDS", "3"))
 needs_docker = pytest.mark.needs("docker")
@@ -109,6 +116,36 @@ async def test_keeper_that_came_after_the_first_command() -> None:
 
     census = InnerCensus("box", scan, has_keeper=True)
     assert [(one.pid, one.argv) for one in await census.living()] == [(6, ("sleep",))]
+
+
+NEST = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+DEEP = [*NEST, "sh", "-c", "echo up; exec sleep 7213"]
+
+
+@contextmanager
+def _begun(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Once it has said that it is up; ended at last."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own words
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"up\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.needs("unshare")
+@pytest.mark.usefixtures("as_root")
+def test_processes_in_a_pid_namespace_of_their_own_are_ended_too() -> None:
+    with _begun(DEEP) as apart, _begun([*NEST, "sh", "-c", f"{shlex.join(DEEP)}; exec sleep 7214"]) as outer:
+        first = int(Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text())
+        census = LocalCensus("box", Local(first, "no container"), has_keeper=False)
+        between, deepest = asyncio.run(census.living())
+        # As the outer namespace numbers them: its process 1 has a child, and that one the first of the inner namespace.
+        assert (between.parent, deepest.parent, deepest.argv) == (1, between.pid, ("sleep", "7213"))
+        assert asyncio.run(census.kill(Everyone())) == 2
+        assert asyncio.run(census.living()) == []
+        assert (apart.poll(), outer.poll()) == (None, None)
 
 
 async def test_list_of_processes_that_breaks_off() -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.support import out
+from sandbox.support import make_rootfs, out
 from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
 from termarena.sandbox import Limits, Mount, Root, SandboxSpec, Usage
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
@@ -412,6 +412,16 @@ async def test_a_file_of_a_far_day_breaks_no_archive(tmp_path: Path, seconds: in
         async with driver.start(loaded) as fork:
             assert await out(fork, "stat -c %Y /srv/t/f; cat /srv/t/g") == f"{seconds}\nlast"
         loaded.close()
+
+
+async def test_a_large_file_of_the_root_is_replaced_without_being_copied(sandbox_home: Path, tmp_path: Path) -> None:
+    make_rootfs(tmp_path / "root")
+    (tmp_path / "root/large").write_bytes(b"x" * (8 << 20))
+    spec = SandboxSpec(root=Root(kind="folder", path=tmp_path / "root"), limits=Limits(disk_bytes=4 << 20))
+    async with NamespaceDriver(home=sandbox_home) as driver, driver.start(spec) as box:
+        await box.write("/large", b"small")
+        assert await out(box, "cat /large; echo >>/large") == "small"
+        assert await box.read("/large") == b"small\n"
 
 
 async def test_a_mounted_folder_does_not_tell_where_it_lies_on_the_host(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 import os
 import subprocess
 import sys
 import tracemalloc
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +20,11 @@ from termarena.core.errors import SandboxBroken, SandboxFileError
 from termarena.sandbox import Limits, SandboxSpec
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.namespace.inside import room
+from termarena.sandbox.namespace.launcher import Launcher
 from termarena.sandbox.namespace.ondisk import hold
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from termarena.sandbox import Snapshot
     from termarena.sandbox.namespace.box import NamespaceSandbox
@@ -52,6 +55,7 @@ async def test_changes_go_to_disk_only_where_memory_has_no_room(on_disk: Namespa
         found = sandbox_home / "layers" / box.id / "fs/u0/root/file"
         assert found.read_text() == "kept\n"
         assert found.stat().st_uid == on_disk.ids.root[0]
+    await on_disk.aclose()
     assert _layers(sandbox_home) == set()
 
 
@@ -121,9 +125,38 @@ def test_a_look_at_many_descriptors_can_be_left_and_gone_on_with(tmp_path: Path)
         (tmp_path / "file").unlink()
         for _ in range(room.STRIDE):
             stack.callback(os.close, os.dup(file.fileno()))
-        told = list(room.nameless({os.fstat(file.fileno()).st_dev}))
+        told = list(room.nameless({os.fstat(file.fileno()).st_dev}, most_mapped_bytes=0))
     assert len(told) > 1
     assert told[-1] >= 100_000
+
+
+@contextmanager
+def _mapped(path: Path, size: int) -> Iterator[None]:
+    """A new file of this size, in memory and not open: `mmap` of Python's keeps a descriptor."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    with path.open("wb+") as file:
+        file.truncate(size)
+        place = libc.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), ctypes.c_long(0))
+    try:
+        yield
+    finally:
+        libc.munmap(ctypes.c_void_p(place), ctypes.c_size_t(size))
+
+
+def _nameless(device: int, *, most_mapped_bytes: int) -> int:
+    return list(room.nameless({device}, most_mapped_bytes=most_mapped_bytes))[-1]
+
+
+@pytest.mark.parametrize("name", ["file", "file (deleted)"])
+def test_a_deleted_file_that_is_only_mapped_counts(tmp_path: Path, name: str) -> None:
+    device, size = tmp_path.stat().st_dev, 1 << 30
+    before = _nameless(device, most_mapped_bytes=2 * size)
+    with _mapped(tmp_path / name, size):
+        assert _nameless(device, most_mapped_bytes=2 * size) - before < size // 4
+        (tmp_path / name).unlink()
+        assert _nameless(device, most_mapped_bytes=2 * size) - before > size // 4 * 3
+        assert _nameless(device, most_mapped_bytes=size // 2) - before < size // 4 * 3
 
 
 async def test_who_gets_around_the_refusal_is_ended(on_disk: NamespaceDriver) -> None:
@@ -141,6 +174,22 @@ async def test_who_gets_around_the_refusal_is_ended(on_disk: NamespaceDriver) ->
         assert (ended.signal, ended.timed_out) == (9, False)
         assert (await box.usage()).disk_full is True
         assert await out(box, "rm /root/?; echo fine") == "fine"
+
+
+async def test_who_lowers_its_own_limit_meanwhile_ends_nothing(on_disk: NamespaceDriver) -> None:
+    script = (
+        "import os, resource\n"
+        "out = open('/root/f', 'wb', 0)\n"
+        "try:\n"
+        " while True: out.write(bytes(1 << 20))\n"
+        "except OSError: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 1000))\n"
+        "os.remove('/root/f')\n"
+        "out.close()\n"
+        "while not resource.getrlimit(resource.RLIMIT_FSIZE)[0]: pass\n"
+        "print(resource.getrlimit(resource.RLIMIT_FSIZE))\n"
+    )
+    async with on_disk.start(SMALL) as box:
+        assert (await box.exec(["python3", "-c", script], timeout_s=120)).stdout == b"(1000, 1000)\n"
 
 
 async def test_layers_stay_as_long_as_a_fork_lies_on_them(on_disk: NamespaceDriver, sandbox_home: Path) -> None:
@@ -163,6 +212,7 @@ async def test_layers_stay_as_long_as_a_fork_lies_on_them(on_disk: NamespaceDriv
         await second.stop()
         assert _layers(sandbox_home) == {first.id, second.id, last.id}
         assert await out(last, "cat /root/one /root/two; rm /root/one; ls /root") == "1\n2\ntwo"
+    await on_disk.aclose()
     assert _layers(sandbox_home) == set()
     with pytest.raises(SandboxBroken, match="removed"):
         hold(sandbox_home / "layers" / first.id)
@@ -183,6 +233,7 @@ async def test_a_hostile_tree_is_measured_and_removed(on_disk: NamespaceDriver, 
     async with on_disk.start(SMALL) as box:
         assert (await box.exec(["python3", "-c", HOSTILE])).exit_status == 0
         assert (await box.usage()).disk_full is False
+    await on_disk.aclose()
     assert _layers(sandbox_home) == set()
 
 
@@ -191,7 +242,26 @@ async def test_files_of_users_are_removed_too(on_disk: NamespaceDriver, sandbox_
         pytest.skip("this user has one id to give")
     async with on_disk.start(SMALL) as box:
         await out(box, "mkdir -m 700 /srv/mine; echo x >/srv/mine/x; chown -R 4321:4321 /srv/mine; chmod 000 /srv/mine")
+    await on_disk.aclose()
     assert _layers(sandbox_home) == set()
+
+
+async def test_files_that_cannot_be_removed_are_told_and_go_with_the_next_sweep(
+    on_disk: NamespaceDriver, sandbox_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = Launcher.remove
+    with monkeypatch.context() as patched:
+        patched.setattr(Launcher, "remove", lambda server, folder, ids: removed(server, folder / "other", ids))
+        async with on_disk.start(SMALL) as box:
+            await sh(box, "echo kept >/root/file")
+        await on_disk.aclose()
+    layer = sandbox_home / "layers" / box.id
+    assert (layer / "fs/u0/root/file").read_text() == "kept\n"
+    assert [(one.is_alive, one.changes) for one in on_disk.list() if one.id == box.id] == [(False, "disk")]
+    assert str(layer) in " ".join(on_disk.capabilities().notes)
+    assert on_disk.sweep() == 1
+    assert not layer.exists()
+    assert str(layer) not in " ".join(on_disk.capabilities().notes)
 
 
 CHAIN = 60

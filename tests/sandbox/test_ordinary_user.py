@@ -17,7 +17,7 @@ import pytest
 USER_ID = 54_321
 PART = (
     "timeout or tree or fork or snapshot or daemon or memory or disk or process or user or folder or diff"
-    " or owners or mounts or pull_and_run or steps_build or substitute or services"
+    " or owners or mounts or pull_and_run or steps_build or substitute or services or abandoned"
 )
 NOT_ALL_ON_DISK = "not on-disk or snapshot or fork or diff"
 """Of the tests that run once more with files on disk."""

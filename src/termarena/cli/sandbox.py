@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from termarena.cli.output import Column, JsonOption, command_group, print_json, print_line, print_table, say
+from termarena.cli.output import (
+    Column,
+    ExitStatus,
+    JsonOption,
+    command_group,
+    print_json,
+    print_line,
+    print_table,
+    say,
+)
 
 if TYPE_CHECKING:
     from termarena.sandbox import Driver, SandboxRecord, SandboxSpec
@@ -99,17 +108,29 @@ def prune(*, driver: DriverOption = "all", json: JsonOption = False) -> None:
     from termarena.core.errors import EngineError
 
     removed: dict[str, int] = {}
+    left: dict[str, list[str]] = {}
     for one in _drivers(driver):
         try:
+            dead = _left_behind(one)
             removed[one.name] = one.sweep()
+            left[one.name] = sorted(dead & _left_behind(one))
         except EngineError as error:
             if driver != "all":
                 raise
             say(f"no containers are removed: {error}")
     if json:
-        print_json({"schema_version": 1, "kind": "pruned", "removed": removed})
-        return
-    print_line(", ".join(f"{name}: {count} removed" for name, count in removed.items()))
+        print_json({"schema_version": 1, "kind": "pruned", "removed": removed, "left": left})
+    else:
+        print_line(", ".join(f"{name}: {count} removed" for name, count in removed.items()))
+    stuck = {name: ids for name, ids in left.items() if ids}
+    for name, ids in stuck.items():
+        say(f"{name}: could not be removed, the next start tries again: {', '.join(ids)}")
+    if stuck:
+        raise typer.Exit(ExitStatus.FAULT)
+
+
+def _left_behind(driver: Driver) -> set[str]:
+    return {record.id for record in driver.list() if not record.is_alive}
 
 
 @app.command("bench")

@@ -8,21 +8,24 @@ import os
 import shutil
 import stat
 import time
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import yaml
 
-from termarena.core.errors import ImageError, TaskFormatError
+from termarena.core.errors import ImageError, SandboxBroken, TaskFormatError
 from termarena.sandbox.contract import Sandbox
 from termarena.sandbox.namespace.building import build_once, remove_tree
 from termarena.tasks.documents import parse_yaml, read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from termarena.sandbox.spec import Root, SandboxSpec
 
 __all__ = [
+    "Beside",
     "ComposedSandbox",
     "check_reach",
     "forget_compositions",
@@ -55,6 +58,41 @@ class ComposedSandbox(Sandbox, Protocol):
 
     async def logs(self, name: str) -> bytes:
         """What another service wrote so far, both outputs in order."""
+
+
+BoxT = TypeVar("BoxT", bound=Sandbox)
+
+
+class Beside(Generic[BoxT]):
+    """The other services of a compose file, as its main one has them."""
+
+    def __init__(self, main: str, boxes: Mapping[str, BoxT] = MappingProxyType({})) -> None:
+        """`main` is the id of the sandbox that they belong to."""
+        self._main = main
+        self.boxes = boxes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Sorted."""
+        return tuple(sorted(self.boxes))
+
+    def find(self, name: str) -> BoxT:
+        """One of them; raises `SandboxBroken` for a name that the file does not have."""
+        if name not in self.boxes:
+            raise SandboxBroken(self._main, f"has no service {name}; there is: {', '.join(self.names)}")
+        return self.boxes[name]
+
+    async def freeze(self) -> None:
+        """Let none run; one that has ended does not."""
+        for box in self.boxes.values():
+            with contextlib.suppress(SandboxBroken):
+                await box.freeze()
+
+    async def thaw(self) -> None:
+        """Let all go on that have not ended."""
+        for box in self.boxes.values():
+            with contextlib.suppress(SandboxBroken):
+                await box.thaw()
 
 
 def load_composition(path: Path) -> dict[str, Any]:

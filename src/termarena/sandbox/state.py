@@ -19,6 +19,7 @@ import json
 import os
 import shutil
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,19 +27,22 @@ from typing import TYPE_CHECKING
 from termarena.sandbox.contract import SandboxRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
+    "SANDBOXES",
     "Trace",
     "abandoned",
+    "about_now",
     "claim",
     "default_home",
+    "held_alone",
     "list_traces",
     "remove_cgroups",
     "sweep_dead",
-    "sweep_traces",
 ]
 
+SANDBOXES = "sandboxes"
 BUSY_S = 1.0
 """How long a dead sandbox's last process may take to leave; one that takes longer is left to the next sweep."""
 BUSY_AGAIN_S = 0.002
@@ -52,6 +56,11 @@ def default_home() -> Path:
         return Path(configured)
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "termarena"
+
+
+def about_now(**more: object) -> dict[str, object]:
+    """What is written down about something that this process makes now."""
+    return {"started_at": datetime.now(UTC).isoformat(timespec="seconds"), "harness_pid": os.getpid(), **more}
 
 
 def claim(folder: Path, about: Mapping[str, object], *, is_shared: bool = False) -> int:
@@ -77,14 +86,8 @@ class Trace:
 
         Raises `OSError` where the home is not writable.
         """
-        self.folder = home / "sandboxes" / sandbox_id
-        about = {
-            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "harness_pid": os.getpid(),
-            "root": root,
-            "cgroups": [str(path) for path in cgroups],
-            "changes": changes,
-        }
+        self.folder = home / SANDBOXES / sandbox_id
+        about = about_now(root=root, cgroups=[str(path) for path in cgroups], changes=changes)
         self.lock_fd = claim(self.folder, about)
 
     def release(self) -> None:
@@ -103,19 +106,31 @@ class Trace:
             self.folder.rmdir()
 
 
-def _is_locked(folder: Path) -> bool:
+@contextmanager
+def held_alone(folder: Path) -> Iterator[bool]:
+    """Whether nobody else has a folder locked, and for the length of the block nobody comes to; one without a lock too.
+
+    Raises `OSError` for a lock that cannot be opened.
+    """
     try:
         fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False
+        yield True
+        return
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
     finally:
         os.close(fd)
+
+
+def _is_locked(folder: Path) -> bool:
+    with held_alone(folder) as is_alone:
+        return not is_alone
 
 
 def _about(folder: Path) -> dict[str, object]:
@@ -139,10 +154,10 @@ def _folders(parent: Path, *, unfinished: bool = False) -> list[Path]:
     return found
 
 
-def list_traces(home: Path) -> tuple[SandboxRecord, ...]:
-    """Every sandbox that left a trace, alive or not."""
+def list_traces(parent: Path) -> tuple[SandboxRecord, ...]:
+    """Every sandbox that left a trace below a folder, alive or not."""
     records = []
-    for folder in _folders(home / "sandboxes"):
+    for folder in _folders(parent):
         about = _about(folder)
         pid = about.get("harness_pid")
         records.append(
@@ -176,18 +191,13 @@ def remove_cgroups(paths: list[Path]) -> bool:
     return True
 
 
-def sweep_traces(home: Path) -> int:
-    """Remove the folders and cgroups of sandboxes whose process 1 is dead; how many there were."""
-    return sweep_dead(home / "sandboxes")
-
-
 def abandoned(parent: Path) -> list[Path]:
     """What was claimed below a folder and is alive no more, and what was never finished."""
     return [*(folder for folder in _folders(parent) if not _is_locked(folder)), *_folders(parent, unfinished=True)]
 
 
-def sweep_dead(parent: Path) -> int:
-    """Remove what was claimed below a folder and is alive no more, with its cgroups; how many there were."""
+def sweep_dead(parent: Path) -> None:
+    """Remove what was claimed below a folder and is alive no more, with its cgroups; what is still busy stays."""
     dead = [folder for folder in _folders(parent) if not _is_locked(folder)]
     for folder in dead:
         cgroups = _about(folder).get("cgroups")
@@ -195,4 +205,3 @@ def sweep_dead(parent: Path) -> int:
             shutil.rmtree(folder, ignore_errors=True)
     for folder in _folders(parent, unfinished=True):
         shutil.rmtree(folder, ignore_errors=True)
-    return len(dead)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,7 @@ from sandbox.images.making import owners_in
 from sandbox.support import out
 from termarena.core.errors import BuildError, DigestMismatch, ImageError
 from termarena.sandbox import Root, SandboxSpec
-from termarena.sandbox.images import BuildOptions, Built, build_image, plan_build
+from termarena.sandbox.images import BuildOptions, Built, build_image, image_for, plan_build
 from termarena.sandbox.images.expansion import BadSubstitution, expand
 from termarena.sandbox.images.mounting import locked
 from termarena.sandbox.images.recipe import parse_recipe
@@ -257,6 +258,19 @@ async def test_steps_made_while_recording_are_no_other_builds(based: ImageShelf,
     blob.write_bytes(bytes(image.size_bytes))
     with pytest.raises((BuildError, DigestMismatch), match="sha256/"):
         await build(based, tmp_path / "c", text, network=network, fetches=replay)
+
+
+async def test_a_recorded_archive_that_holds_another_image_is_refused(based: ImageShelf, tmp_path: Path) -> None:
+    await build(based, tmp_path / "c", "FROM base\nENV OTHER=1\n")
+    for name in ("base", "t/built:1"):
+        await image_for(based, name, Fetches(mode="record", folder=tmp_path / "kept"))
+    written = json.loads((tmp_path / "kept/images.json").read_text())
+    base, other = written["images"]
+    base.update(digest=other["digest"], size_bytes=other["size_bytes"])
+    (tmp_path / "kept/images.json").write_text(json.dumps(written))
+    based.store.forget("base")
+    with pytest.raises(DigestMismatch, match=r"library/base:latest is sha256:\w+, and its archive holds sha256:"):
+        await image_for(based, "base", Fetches(mode="replay", folder=tmp_path / "kept"))
 
 
 async def test_a_task_with_a_dockerfile(based: ImageShelf, tmp_path: Path) -> None:

@@ -38,8 +38,9 @@ async def main(home, root, ranges):
     context = home / "context"
     context.mkdir()
     (context / "file").write_text("x")
+    (context / "large").write_bytes(bytes(8 << 20))
     (context / "Dockerfile").write_text(
-        "FROM base\\nCOPY --chown=1234:1234 file /home/alice/\\n"
+        "FROM base\\nCOPY large /\\nCOPY --chown=1234:1234 file /home/alice/\\n"
         "RUN touch /theirs && chown 12:34 /theirs && mkdir /w && chmod 777 /w\\n"
         "USER alice\\nWORKDIR /w\\nRUN id -u > mine; id -g >> mine\\nUSER root\\n"
     )
@@ -49,15 +50,29 @@ async def main(home, root, ranges):
         built = await build_image(shelf, context, "t/built:1", BuildOptions(network=Network(mode="none")))
         async with driver.start(SandboxSpec(root=Root(kind="image", image="t/built:1"))) as box:
             listed = await box.exec(["/bin/sh", "-c", "cd /; ls -n theirs home/alice/* w/*; cat w/mine"])
+            given = await box.exec(["/bin/sh", "-c", sys.argv[4]])
         await shelf.export("t/built:1", home / "exported.tar")
         shelf.close()
     async with NamespaceDriver(home=home, allow_ranges=ranges) as driver:
         pruned = await ImageShelf(driver, home).prune(everything=True)
         left = [str(path) for path in (home / "images/layers").glob("*/*")]
-        print(json.dumps([built.image.mode, listed.stdout.decode(), pruned.layers, left]))
+        print(json.dumps([built.image.mode, listed.stdout.decode(), given.stdout.decode(), pruned.layers, left]))
 
 asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "ranges"))
 """
+
+
+GIVE = """
+true & first=$!
+chown 1:2 /theirs
+true & second=$!
+chown 3:4 /large
+true & third=$!
+wait
+ls -n /theirs /large
+echo $((third - second - (second - first)))
+"""
+"""Who is asked to change the owner of a file that has to be copied leaves that to a process more."""
 
 
 @contextlib.contextmanager
@@ -110,9 +125,9 @@ def test_builds_as_an_ordinary_user(root_tar: Path, kind: str) -> None:
         pytest.skip("only root can make a user for a while")
     with _home() as home:
         (home / "root.tar").write_bytes(root_tar.read_bytes())
-        done = _as_user(home, BUILD, str(home / "own"), str(home / "root.tar"), kind)
+        done = _as_user(home, BUILD, str(home / "own"), str(home / "root.tar"), kind, GIVE)
         assert done.returncode == 0, done.stderr[-3000:]
-        mode, listed, layers, left = json.loads(done.stdout)
+        mode, listed, given, layers, left = json.loads(done.stdout)
         exported = owners_in(home / "own/exported.tar")
     owners = {row.split()[-1]: row.split()[2:4] for row in listed.splitlines() if len(row.split()) > 3}
     expected = {"theirs": ["12", "34"], "home/alice/file": ["1234", "1234"]}
@@ -122,6 +137,9 @@ def test_builds_as_an_ordinary_user(root_tar: Path, kind: str) -> None:
         name: (int(uid), int(gid)) for name, (uid, gid) in expected.items()
     }
     assert (mode, owners) == (kind, expected)
+    large, theirs, more = given.splitlines()
+    assert (large.split()[2:5], theirs.split()[2:4]) == (["3", "4", str(8 << 20)], ["1", "2"])
+    assert int(more) == (1 if kind == "single" else 0)
     assert layers >= 3
     assert left == []
 

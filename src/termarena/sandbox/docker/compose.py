@@ -27,7 +27,7 @@ from termarena.core.errors import (
     SandboxStartError,
     ServiceFailed,
 )
-from termarena.sandbox.compositions import has_binds, load_composition
+from termarena.sandbox.compositions import Beside, has_binds, load_composition
 from termarena.sandbox.docker import labels
 from termarena.sandbox.docker.box import DockerSandbox, Origin
 from termarena.sandbox.docker.changes import Rows
@@ -63,22 +63,24 @@ class ComposeSandbox(DockerSandbox):
     """The main service, with doors to the others; Compose starts a fork of it from an image."""
 
     keeps_layers = False
-    _others: Mapping[str, DockerSandbox]
+
+    def __init__(self, sandbox_id: str, spec: SandboxSpec, container: Container, origin: Origin) -> None:
+        """Alone, until it has joined the others."""
+        super().__init__(sandbox_id, spec, container, origin)
+        self._beside: Beside[DockerSandbox] = Beside(sandbox_id)
 
     def join(self, others: Mapping[str, DockerSandbox]) -> None:
         """Learn of the other services."""
-        self._others = others
+        self._beside = Beside(self.id, others)
 
     @property
     def services(self) -> tuple[str, ...]:
         """The names of the other services."""
-        return tuple(sorted(self._others))
+        return self._beside.names
 
     def service(self, name: str) -> DockerSandbox:
         """Another service, to run commands in; raises `SandboxBroken` for a name that the file does not have."""
-        if name not in self._others:
-            raise SandboxBroken(self.id, f"has no service {name}; there is: {', '.join(self.services)}")
-        return self._others[name]
+        return self._beside.find(name)
 
     async def logs(self, name: str) -> bytes:
         """What a service wrote so far, both outputs in order."""
@@ -93,20 +95,16 @@ class ComposeSandbox(DockerSandbox):
     async def freeze(self) -> None:
         """See the contract: every service."""
         await super().freeze()
-        for other in self._others.values():
-            with contextlib.suppress(SandboxBroken):
-                await other.freeze()
+        await self._beside.freeze()
 
     async def thaw(self) -> None:
         """See the contract: every service."""
-        for other in self._others.values():
-            with contextlib.suppress(SandboxBroken):
-                await other.thaw()
+        await self._beside.thaw()
         await super().thaw()
 
     async def _stop(self) -> None:
         try:
-            for other in self._others.values():
+            for other in self._beside.boxes.values():
                 other.container.end("its sandbox has been stopped")
                 other.container.hub.forget(other.container.id)
                 await other.container.commands.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from termarena.sandbox.compositions import check_reach, service_of
-from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
+from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB, OWN_PROCESSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from termarena.sandbox.spec import SandboxSpec
 
 __all__ = ["rewrite"]
-
-OWN_PROCESSES: Final = 2
 
 
 def rewrite(

@@ -19,11 +19,11 @@ from termarena.sandbox.docker.box import DockerSandbox, Origin
 from termarena.sandbox.docker.changes import Rows
 from termarena.sandbox.docker.client import Request
 from termarena.sandbox.docker.container import Container
+from termarena.sandbox.docker.description import describe
 from termarena.sandbox.docker.hub import Hub
 from termarena.sandbox.docker.images import ImageStore, inspect_image
 from termarena.sandbox.docker.pinning import pin_composition
 from termarena.sandbox.docker.reaper import Reaper
-from termarena.sandbox.docker.scripts import KEEPER, LIMIT_KB
 from termarena.sandbox.docker.snapshots import DockerSnapshot, LayerSnapshot, SavedSnapshot, load_snapshot, restore
 from termarena.sandbox.docker.sweeping import containers_with, remove_all_with
 from termarena.sandbox.spec import PROXY_PORT, Root, SandboxSpec
@@ -41,9 +41,6 @@ __all__ = ["DockerDriver"]
 
 T = TypeVar("T")
 
-OWN_PROCESSES: Final = 2
-"""The init and the keeper, which do not count against a task's limit."""
-SHM_BYTES: Final = 64 << 20
 NO_STORAGE_LIMIT: Final = ("storage-opt", "storage opt", "pquota", "project quota")
 
 
@@ -314,21 +311,8 @@ class DockerDriver:
         return box
 
     async def _create(self, hub: Hub, spec: SandboxSpec, origin: Origin) -> str:
-        wanted: dict[str, Any] = {
-            "Image": origin.image.id,
-            "Hostname": spec.hostname,
-            "OpenStdin": True,
-            "Labels": dict(origin.labels),
-            "HostConfig": host_config(spec.limits, network=self._found.network_of(spec.network.mode)),
-            **_first_process(spec),
-        }
-        if spec.mounts:
-            wanted["HostConfig"]["Mounts"] = [
-                {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": True}
-                for mount in spec.mounts
-            ]
-        if self._found.has_disk_limit:
-            wanted["HostConfig"]["StorageOpt"] = {"size": str(spec.limits.disk_bytes)}
+        network, has_quota = self._found.network_of(spec.network.mode), self._found.has_disk_limit
+        wanted = describe(spec, origin.image.id, origin.labels, network=network, has_quota=has_quota)
         query = {"name": origin.labels[labels.SANDBOX]}
         try:
             return str((await hub.engine.call("POST", "/containers/create", query=query, json=wanted)).json()["Id"])
@@ -362,35 +346,6 @@ class DockerDriver:
             raise CapabilityMissing("network through a proxy", driver=self.name, why=abilities.NO_PROXY)
         async with way_out(box, spec, local.listen(PROXY_PORT), direct=names):
             yield
-
-
-def _first_process(spec: SandboxSpec) -> dict[str, Any]:
-    """What the container runs: our idle command as root, or as the words of the image's entrypoint and as its user."""
-    idle = ["/bin/sh", "-c", KEEPER]
-    if spec.runs_entrypoint:
-        return {"Cmd": idle, "Env": [f"{name}={value}" for name, value in spec.env.items()]}
-    return {"Entrypoint": idle, "Cmd": [], "User": "0:0", "WorkingDir": "/"}
-
-
-def host_config(limits: Limits, *, network: str) -> dict[str, Any]:
-    """What the engine is told about limits; also for the services of a compose file."""
-    config: dict[str, Any] = {
-        "Init": True,
-        "NetworkMode": network,
-        "Memory": limits.memory_bytes,
-        "MemorySwap": limits.memory_bytes,
-        "PidsLimit": limits.pids + OWN_PROCESSES,
-        "ShmSize": min(SHM_BYTES, limits.disk_bytes),
-        "CapDrop": ["NET_RAW"],
-        "Ulimits": [
-            {"Name": "memlock", "Soft": LIMIT_KB << 10, "Hard": LIMIT_KB << 10},
-            {"Name": "core", "Soft": 0, "Hard": 0},
-            {"Name": "fsize", "Soft": 2 * limits.disk_bytes, "Hard": 2 * limits.disk_bytes},
-        ],
-    }
-    if limits.cpus is not None:
-        config["NanoCpus"] = int(limits.cpus * 10**9)
-    return config
 
 
 def _start_error(error: Exception) -> Exception:

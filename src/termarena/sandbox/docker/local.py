@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Local", "Seen", "Sighting", "find_local", "wait_status"]
 
 CLONE_NEWNET: Final = 0x40000000
+NS_GET_PARENT: Final = 0xB702
 PIDFD_GET_INFO: Final = (3 << 30) | (64 << 16) | (0xFF << 8) | 11
 PIDFD_INFO_EXIT: Final = 8
 INFO_BYTES: Final = 64
@@ -77,10 +78,15 @@ class Local:
         """`host_pid` is the container's process 1 as this machine numbers it."""
         self.host_pid = host_pid
         self._namespace = os.readlink(f"/proc/{host_pid}/ns/pid")  # noqa: PTH115 - a name of the kernel, not a path
+        self._ours = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as above
+        self._depth = len(_numbers(host_pid)) - 1
         self._groups = _groups(host_pid, container)
 
     def processes(self) -> list[Seen]:
-        """Every process in the container's pid namespace, process 1 and zombies too, sorted by number."""
+        """Every process in the container's pid namespace and in those made below it, process 1 and zombies too.
+
+        Sorted by their numbers in the container's own namespace.
+        """
         return self.look(set()).seen
 
     def look(self, known: set[int]) -> Sighting:
@@ -91,10 +97,10 @@ class Local:
                 continue
             # A process that ends while it is looked at has no words, or half of them.
             try:
-                if os.readlink(f"/proc/{name}/ns/pid") != self._namespace:  # noqa: PTH115 - as above
+                if not self._holds(name):
                     known.add(int(name))
                     continue
-                found.append(_look_at(int(name)))
+                found.append(_look_at(int(name), self._depth))
             except PermissionError:
                 # Not even root sees it: some machines guard their own first process so.
                 known.add(int(name))
@@ -103,8 +109,19 @@ class Local:
         known.update(one.host_pid for one in found if not one.is_living)
         return Sighting(sorted(found, key=lambda seen: seen.pid), is_whole)
 
+    def _holds(self, host_pid: str) -> bool:
+        """Whether a process lives in the container: no way leads out of a pid namespace, only further down.
+
+        Raises `OSError` for one that has gone.
+        """
+        place = f"/proc/{host_pid}/ns/pid"
+        namespace = os.readlink(place)  # noqa: PTH115 - a name of the kernel, not a path
+        if namespace in (self._namespace, self._ours):
+            return namespace == self._namespace
+        return self._namespace in _above(place)
+
     def has_hidden(self, seen: list[Seen]) -> bool:
-        """Whether others than these may run in it: those in a pid namespace of their own are in its control group."""
+        """Whether others than these may run in it: whoever came into its control group from outside."""
         group = self._groups.get("freezer", self._groups.get(UNIFIED))
         if group is None:
             return True
@@ -180,7 +197,25 @@ def find_local(container: str, host_pid: int) -> Local | None:
         return None
 
 
-def _look_at(host_pid: int) -> Seen:
+def _above(place: str) -> list[str]:
+    """The names of the pid namespaces that one was made in, up to our own; raises `OSError`."""
+    found = []
+    fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # The kernel refuses to go above our own.
+        with contextlib.suppress(PermissionError):
+            while True:
+                parent = fcntl.ioctl(fd, NS_GET_PARENT)
+                os.close(fd)
+                fd = parent
+                found.append(f"pid:[{os.fstat(fd).st_ino}]")
+    finally:
+        os.close(fd)
+    return found
+
+
+def _look_at(host_pid: int, depth: int) -> Seen:
+    """One whose namespace lies at least so deep below ours, by its numbers there."""
     folder = Path(f"/proc/{host_pid}")
     fields = (folder / "stat").read_text(errors="replace").rpartition(") ")[2].split()
     # A process may call itself anything, also what is not UTF-8.
@@ -191,9 +226,9 @@ def _look_at(host_pid: int) -> Seen:
     words = (folder / "cmdline").read_bytes().split(b"\0")[:-1]
     return Seen(
         host_pid=host_pid,
-        pid=int(status["NSpid"].split()[-1]),
-        parent=_inner(int(fields[1])),
-        session=int(status["NSsid"].split()[-1]),
+        pid=int(status["NSpid"].split()[depth]),
+        parent=_inner(int(fields[1]), depth),
+        session=int(status["NSsid"].split()[depth]),
         uid=int(status["Uid"].split()[0]),
         state=fields[0],
         locked_bytes=int(soft) if soft.isdecimal() else -1,
@@ -202,14 +237,20 @@ def _look_at(host_pid: int) -> Seen:
     )
 
 
-def _inner(host_pid: int) -> int:
-    """The number of a process in its innermost namespace; 0 for one that is not there."""
+def _inner(host_pid: int, depth: int) -> int:
+    """The number of a process in the namespace that lies so deep; 0 for one that is not there."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{host_pid}/status").read_text(errors="replace").splitlines():
-            if line.startswith("NSpid:"):
-                numbers = line.split()[1:]
-                return int(numbers[-1]) if len(numbers) > 1 else 0
+        numbers = _numbers(host_pid)
+        return numbers[depth] if len(numbers) > depth else 0
     return 0
+
+
+def _numbers(host_pid: int) -> list[int]:
+    """The numbers of a process in our pid namespace and in each one down to its own; raises `OSError`."""
+    for line in Path(f"/proc/{host_pid}/status").read_text(errors="replace").splitlines():
+        if line.startswith("NSpid:"):
+            return [int(number) for number in line.split()[1:]]
+    return []
 
 
 def _groups(host_pid: int, container: str) -> dict[str, Path]:

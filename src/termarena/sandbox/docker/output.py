@@ -90,14 +90,7 @@ class EndMark:
     def __init__(self, host_pid: int) -> None:
         """Raises `OSError` when the process has gone or its outputs are not pipes."""
         self.mark = secrets.token_bytes(24)
-        self._fds: list[int] = []
-        try:
-            for number in (1, 2):
-                path = f"/proc/{host_pid}/fd/{number}"
-                self._fds.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY))
-        except OSError:
-            self.close()
-            raise
+        self._fds = _open_outputs(host_pid, os.O_WRONLY)
 
     async def write(self) -> None:
         """Mark the end on both; a pipe that is full is waited for, but not longer than an engine would."""
@@ -133,14 +126,7 @@ class Leftover:
 
     def __init__(self, host_pid: int) -> None:
         """Raises `OSError` when the process has gone."""
-        self._fds: list[int] = []
-        try:
-            for number in (1, 2):
-                path = f"/proc/{host_pid}/fd/{number}"
-                self._fds.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY))
-        except OSError:
-            self.close()
-            raise
+        self._fds = _open_outputs(host_pid, os.O_RDONLY)
 
     async def drain(self) -> None:
         """Read and throw away until nobody can write any more; only when the engine reads no longer."""
@@ -159,3 +145,17 @@ class Leftover:
         for fd in self._fds:
             os.close(fd)
         self._fds.clear()
+
+
+def _open_outputs(host_pid: int, access: int) -> list[int]:
+    """Descriptors of our own of a process's standard output and error; both, or raises `OSError`."""
+    opened: list[int] = []
+    try:
+        for number in (1, 2):
+            path = f"/proc/{host_pid}/fd/{number}"
+            opened.append(os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY))
+    except OSError:
+        for fd in opened:
+            os.close(fd)
+        raise
+    return opened

@@ -9,7 +9,18 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = ["GATE", "KEEPER", "KILL", "LIMIT_KB", "SCAN", "SCANNED", "STRUCK", "coded_words", "mark_bytes"]
+__all__ = [
+    "GATE",
+    "KEEPER",
+    "KILL",
+    "LIMIT_KB",
+    "OWN_PROCESSES",
+    "SCAN",
+    "SCANNED",
+    "STRUCK",
+    "coded_words",
+    "mark_bytes",
+]
 
 LIMIT_KB: Final = 8192
 """The container's limit of locked memory, Linux's default; a mark lies below it."""
@@ -20,6 +31,9 @@ LOOKS: Final = 100
 """After how many looks it stops bystanders too, for a moment: a shell on a terminal may notice, so this comes last."""
 SCANNED: Final = "scanned"
 STRUCK: Final = "struck"
+
+OWN_PROCESSES: Final = 2
+"""The init and the keeper, which do not count against a task's limit."""
 
 KEEPER: Final = "while :; do read -r _ || exit; done"
 """The container's own command: it waits for a word on an input that never ends."""

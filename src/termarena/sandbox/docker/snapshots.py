@@ -13,11 +13,9 @@ import io
 import json
 import os
 import secrets
-import shutil
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -30,11 +28,12 @@ from termarena.sandbox.docker.files import Files
 from termarena.sandbox.docker.images import Image, inspect_image
 from termarena.sandbox.docker.sweeping import ask
 from termarena.sandbox.namespace.inside import tar
-from termarena.sandbox.namespace.snapshots import FORMAT, HEADER_NAME, read_header
+from termarena.sandbox.namespace.snapshots import FORMAT, HEADER_NAME, read_header, write_whole
 from termarena.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     from termarena.sandbox.docker.address import Address
 
@@ -123,15 +122,8 @@ class LayerSnapshot:
 
     def _save(self, path: Path) -> None:
         body = _header(self.spec, self.base)
-        with self.open() as layer, tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as out:
-            try:
-                out.write(body)
-                shutil.copyfileobj(layer, out, 1 << 20)
-                out.flush()
-                Path(out.name).replace(path)
-            except BaseException:
-                Path(out.name).unlink(missing_ok=True)
-                raise
+        with self.open() as layer:
+            write_whole(path, body, layer)
 
     def close(self) -> None:
         """Give back the file."""

@@ -15,7 +15,7 @@ from termarena.sandbox.fetches.index import BLOBS, blob_path
 if TYPE_CHECKING:
     from io import BufferedReader
 
-__all__ = ["Content", "Taking", "open_content"]
+__all__ = ["HINT", "Content", "Taking", "open_content"]
 
 MAX_BYTES: Final = 16 << 30
 HINT: Final = "record anew, or put the file back: --record-fetches"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.images.store import ImageStore, Layer
     from termarena.sandbox.namespace.driver import NamespaceDriver
 
-__all__ = ["export_image", "import_image"]
+__all__ = ["archived_id", "export_image", "import_image"]
 
 DOCUMENT_LIMIT_BYTES: Final = 8 << 20
 CHUNK: Final = 1 << 20
@@ -75,6 +75,11 @@ async def import_image(
         substitutes=substitutes,
     )
     return store.add(image)
+
+
+def archived_id(path: Path) -> str:
+    """The id that the image of an archive of `export_image`'s has once it is imported; raises `ImageError`."""
+    return digest_of(_look_into(path, path, None).config.as_json())
 
 
 def _scratch(store: ImageStore) -> Path:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from termarena.core.errors import FetchNotRecorded
+from termarena.core.errors import DigestMismatch, FetchNotRecorded
 from termarena.core.records import read_record_as, write_record
-from termarena.sandbox.fetches.contents import Content, Taking, open_content
+from termarena.sandbox.fetches.contents import HINT, Content, Taking, open_content
 from termarena.sandbox.fetches.index import alone_in, blob_path, open_recording
+from termarena.sandbox.images.archives import archived_id
 from termarena.sandbox.images.names import ImageName, is_digest
 from termarena.sandbox.images.shelf import Resolved
 from termarena.sandbox.images.store import hex_of
@@ -44,6 +45,8 @@ class RecordedImage(BaseModel):
     """In full, as the recipe means it."""
     id: Digest
     """Of its configuration, where it was recorded."""
+    archived_id: Digest | None = None
+    """Of its configuration in the archive, whose layers are packed anew; None where that was not written down."""
     digest: Digest
     """Of its archive, which lies among the contents."""
     size_bytes: Annotated[int, Field(ge=0)]
@@ -71,7 +74,7 @@ async def image_for(
     """The image for a name: recorded as it is had, or in a replay that of the recording, and never a registry's.
 
     Raises as `ImageShelf.resolve`; in a replay `FetchNotRecorded` for a name that neither the recording nor the store
-    has, `DigestMismatch` for an archive that is not what was recorded.
+    has, `DigestMismatch` for an archive that is not what was recorded, or holds another image.
     """
     if fetches is None or is_digest(name):
         return await shelf.resolve(name, options)
@@ -92,12 +95,16 @@ async def _replayed(shelf: ImageShelf, folder: Path, name: str) -> StoredImage:
         shelf.store.hold()
         return found
     alias = f"{ALIAS}:{hex_of(entry.digest)[:40]}"
-    found = shelf.known_by_id(entry.id) or shelf.known(alias)
+    wanted = entry.archived_id
+    found = shelf.known_by_id(entry.id) or (shelf.known_by_id(wanted) if wanted else shelf.known(alias))
     if found is None:
         content = Content(entry.digest, entry.size_bytes)
         with await asyncio.to_thread(open_content, folder, content) as file:
             # By its descriptor: what was checked is what is read, whoever writes to the folder.
             found = await shelf.import_archive(Path(f"/proc/self/fd/{file.fileno()}"), name=alias)
+        if wanted not in (None, found.id):
+            differs = f"{IMAGES}: {full} is {wanted}, and its archive holds {found.id}"
+            raise DigestMismatch(str(folder), files=(differs,), hint=HINT)
     shelf.store.hold()
     return replace(found, substitutes=entry.substitutes)
 
@@ -106,12 +113,18 @@ async def _record(shelf: ImageShelf, folder: Path, name: str, image: StoredImage
     """Keep the image's archive among the contents, and say so."""
     full = str(ImageName.parse(name))
     known = (await asyncio.to_thread(read_images, folder)).get(full)
-    if known is not None and known.id == image.id and blob_path(folder, known.digest).is_file():
+    if known is not None and known.archived_id and known.id == image.id and blob_path(folder, known.digest).is_file():
         return
     archive = await _archived(shelf, image)
     await asyncio.to_thread(open_recording, folder)
     content = await asyncio.to_thread(_keep, archive, folder)
-    entry = RecordedImage(name=full, id=image.id, **content._asdict(), substitutes=image.substitutes)
+    entry = RecordedImage(
+        name=full,
+        id=image.id,
+        archived_id=await asyncio.to_thread(archived_id, archive),
+        **content._asdict(),
+        substitutes=image.substitutes,
+    )
     await asyncio.to_thread(_enter, folder, entry)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from termarena.sandbox.images.getting import PullOptions, pull_image
 from termarena.sandbox.images.names import ImageName, is_digest
 from termarena.sandbox.images.store import ImageStore, StoredImage
 from termarena.sandbox.namespace.building import remove_tree
+from termarena.sandbox.state import held_alone
 
 if TYPE_CHECKING:
     from termarena.sandbox.namespace.driver import NamespaceDriver
@@ -242,14 +242,7 @@ class ImageShelf:
 def _is_free(folder: Path) -> bool:
     """Whether nobody is making the layer."""
     try:
-        fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+        with held_alone(folder) as is_alone:
+            return is_alone
     except OSError:
         return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    else:
-        return True
-    finally:
-        os.close(fd)

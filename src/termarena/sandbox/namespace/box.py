@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,18 +24,18 @@ from termarena.sandbox.contract import (
 )
 from termarena.sandbox.counters import room_of
 from termarena.sandbox.descriptors import until_readable
-from termarena.sandbox.namespace.answers import raise_refusal
 from termarena.sandbox.namespace.channel import Channel
 from termarena.sandbox.namespace.commands import Commands, Keep, Rules
 from termarena.sandbox.namespace.differences import changes_between
+from termarena.sandbox.namespace.doors import Doors
 from termarena.sandbox.namespace.files import Files
 from termarena.sandbox.namespace.ondisk import free_bytes
 from termarena.sandbox.namespace.snapshots import Archive, NamespaceSnapshot, SharedLayers
-from termarena.sandbox.proxy import RefusedError
 from termarena.sandbox.sides import check_size
 from termarena.sandbox.way_out import through
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from termarena.sandbox.namespace.holdings import Holdings
     from termarena.sandbox.namespace.inside import wire
     from termarena.sandbox.namespace.pty import NamespacePty
-    from termarena.sandbox.proxy import Inside
     from termarena.sandbox.spec import Fetches, SandboxSpec
 
 __all__ = ["NamespaceSandbox"]
@@ -66,6 +64,7 @@ class NamespaceSandbox:
         self._channel = Channel(sandbox_id, control, on_event=self._take_event)
         self._commands = Commands(self._channel, spec, held, Rules(self._refuse_if_final, self.stop))
         self._files = Files(self._channel, self._commands.result)
+        self.doors = Doors(self._channel)
         self._shared: list[NamespaceSnapshot] = []
         self._is_sealed = False
         self._is_frozen = False
@@ -109,7 +108,7 @@ class NamespaceSandbox:
     @asynccontextmanager
     async def through(self, fetches: Fetches) -> AsyncIterator[None]:
         """Commands that begin meanwhile reach a recording, and no network. Raises what `open_fetches` raises."""
-        async with through(self, fetches, await self.listen(), has_users=self._held.has_users):
+        async with through(self, fetches, await self.doors.listen(), has_users=self._held.has_users):
             yield
 
     async def ready(self, timeout_s: float) -> wire.Message:
@@ -370,41 +369,6 @@ class NamespaceSandbox:
         """
         return await self._files.job(job, () if fd is None else (fd,), **{"name": name, "path": name, **more})
 
-    # The network and the end.
-
-    async def listen(self, port: int = 0) -> socket.socket:
-        """A listening socket on the sandbox's own loopback, for the harness to accept from."""
-        received = await self._channel.ask({"op": "listen", "port": port})
-        raise_refusal(received.message, "listen on", f"port {port}")
-        return socket.socket(fileno=received.fds[0])
-
-    async def namespaces(self) -> tuple[int, ...]:
-        """Descriptors of its user and its network namespace, for other sandboxes to join; the caller closes them."""
-        return tuple((await self._channel.ask({"op": "namespaces"})).fds)
-
-    async def tree(self, path: str) -> int:
-        """A descriptor of a mounted folder or file of it, for another sandbox to mount once; the caller closes it."""
-        received = await self._channel.ask({"op": "tree", "path": path})
-        raise_refusal(received.message, "lend", path)
-        return received.fds[0]
-
-    async def connect(self, port: int, address: str = "127.0.0.1") -> socket.socket:
-        """A connection to a service on the sandbox's loopback; raises `SandboxFileError` when nothing listens."""
-        received = await self._channel.ask({"op": "connect", "port": port, "address": address})
-        raise_refusal(received.message, "connect to", f"port {port}")
-        return socket.socket(fileno=received.fds[0])
-
-    def reaching(self, names: Mapping[str, str]) -> Inside:
-        """What connects to these names of its own addresses, for a proxy that is asked for one of them."""
-
-        async def inside(host: str, port: int) -> socket.socket | None:
-            try:
-                return await self.connect(port, names[host]) if host in names else None
-            except SandboxFileError as error:
-                raise RefusedError(502, f"{host}:{port} does not answer") from error
-
-        return inside
-
     async def stop(self) -> None:
         """See the contract."""
         if self._is_stopped:
@@ -426,4 +390,4 @@ class NamespaceSandbox:
             os.close(self._held.pidfd)
             if self._held.cgroup is None or await asyncio.to_thread(self._held.cgroup.remove):
                 self._held.trace.remove()
-            await self._held.disk.drop(self._held.layers)
+            self._held.disk.drop(self._held.layers)

@@ -37,8 +37,12 @@ def build_once(target: Path, build: Callable[[Path], None]) -> Path:
 
 def remove_tree(path: Path) -> None:
     """Remove a tree of our own that may hold folders without permissions."""
-    for folder, _, _ in os.walk(path):
-        Path(folder).chmod(0o700)
+    path.chmod(0o700)
+    for folder, names, _ in os.walk(path):
+        # Before it goes into them: a closed one would be passed over.
+        for inner in (Path(folder, name) for name in names):
+            if not inner.is_symlink():
+                inner.chmod(0o700)
     shutil.rmtree(path)
 
 

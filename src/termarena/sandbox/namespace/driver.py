@@ -26,7 +26,7 @@ from termarena.sandbox.namespace.snapshots import load_snapshot
 from termarena.sandbox.namespace.worker import Disk, Joining, LayerWorker
 from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
-from termarena.sandbox.state import Trace, default_home, list_traces, sweep_traces
+from termarena.sandbox.state import SANDBOXES, Trace, default_home, list_traces, sweep_dead
 from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
@@ -85,24 +85,31 @@ class NamespaceDriver:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End the fork server and every sandbox that is still alive."""
+        """Wait until the files of ended sandboxes are removed; end the fork server and what is still alive."""
         self._images.close()
+        await asyncio.to_thread(self._disk.settle)
         await asyncio.to_thread(self._launcher.close)
         self._store.close()
         self._is_prepared = False
 
     def list(self) -> tuple[SandboxRecord, ...]:
         """See the contract."""
-        return list_traces(self._home)
+        traces = list_traces(self._home / SANDBOXES)
+        known = {record.id for record in traces}
+        return (*traces, *(record for record in self._disk.list() if record.id not in known))
 
     def sweep(self) -> int:
         """See the contract."""
         remove_abandoned(self._home / "rootfs")
         self._store.prune()
         sweep_staged(self._home)
-        known = {record.id for record in self.list()}
-        layers = self._disk.sweep()
-        return sweep_traces(self._home) + len(set(layers) - known)
+        dead = self._dead()
+        self._disk.sweep()
+        sweep_dead(self._home / SANDBOXES)
+        return len(dead - self._dead())
+
+    def _dead(self) -> set[str]:
+        return {record.id for record in self.list() if not record.is_alive}
 
     def load(self, path: Path) -> Snapshot:
         """See the contract."""
@@ -126,6 +133,10 @@ class NamespaceDriver:
             notes.append("processes are limited per user of the sandbox instead of by a cgroup: " + cgroups.problem)
         if self._disk.notice:
             notes.append("files stay in memory also where it has too little room: " + self._disk.notice)
+        if left := sorted(str(layer) for layer in self._disk.left):
+            notes.append(
+                "files of ended sandboxes could not be removed, the next start tries again: " + ", ".join(left)
+            )
         features = frozenset(Feature) - missing.keys()
         return Capabilities("namespace", features, missing, tuple(notes))
 
@@ -322,7 +333,7 @@ class NamespaceDriver:
             plan.open_cgroup()
             launched = await self._ask_for(plan)
         except BaseException as error:
-            await asyncio.shield(self._undo(plan, trace, changes))
+            self._undo(plan, trace, changes)
             if isinstance(error, OSError):
                 raise SandboxStartError(f"the host refused: {error}", hint="run: termarena doctor") from error
             raise
@@ -343,14 +354,14 @@ class NamespaceDriver:
         )
         return held, launched
 
-    async def _undo(self, plan: Plan, trace: Trace | None, changes: Changes | None) -> None:
+    def _undo(self, plan: Plan, trace: Trace | None, changes: Changes | None) -> None:
         """Remove what was made for a sandbox that did not come to be."""
         is_gone = plan.cgroup is None or plan.cgroup.remove()
         if trace is not None and is_gone:
             trace.remove()
         if changes is not None:
             changes.release()
-            await self._disk.drop((changes.layer,))
+            self._disk.drop((changes.layer,))
 
     async def _ask_for(self, plan: Plan) -> Launched:
         """Ask the fork server in a thread; a cancelled wait takes what comes of it down again."""
@@ -371,8 +382,8 @@ class NamespaceDriver:
         if spec.network.mode == "none":
             yield
             return
-        listener = await box.listen(PROXY_PORT)
-        async with way_out(box, spec, listener, has_users=self.ids.has_users, inside=box.reaching(names)):
+        listener = await box.doors.listen(PROXY_PORT)
+        async with way_out(box, spec, listener, has_users=self.ids.has_users, inside=box.doors.reaching(names)):
             yield
 
 

@@ -1,5 +1,6 @@
 """Where sandboxes keep their changes when those do not fit in memory: one folder each below the home.
 
+    <home>/layers/<id>/about.json
     <home>/layers/<id>/lock   locked, shared, by every sandbox that lies on this layer: its own and all forks of it
     <home>/layers/<id>/fs/    what the sandbox changed, with its ids as owners
 
@@ -9,23 +10,25 @@ The last one that ends removes the folder; what killed harnesses left is swept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import select
 import threading
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.core.errors import SandboxBroken, SandboxStartError
-from termarena.sandbox.descriptors import until_readable
 from termarena.sandbox.namespace.launcher import Launcher
 from termarena.sandbox.namespace.probe import try_disk
-from termarena.sandbox.state import abandoned, claim
+from termarena.sandbox.state import abandoned, about_now, claim, held_alone, list_traces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
+    from termarena.sandbox.contract import SandboxRecord
     from termarena.sandbox.namespace.ids import IdMap
     from termarena.sandbox.spec import Limits
 
@@ -37,6 +40,8 @@ CHANGES: Final = "fs"
 MOST_RESERVE_BYTES: Final = 2 << 30
 RESERVE_PART: Final = 20
 FILES_PART: Final = 50
+REMOVERS: Final = 2
+"""How many layers are removed at once."""
 
 
 def memory_share(limits: Limits) -> int:
@@ -120,6 +125,10 @@ class DiskLayers:
         """Why the home cannot keep changes: empty if it can, None as long as nobody has asked."""
         self.notice = ""
         """Why changes that do not fit in memory were left there all the same."""
+        self.left: set[Path] = set()
+        """What could not be removed."""
+        self._remover = ThreadPoolExecutor(REMOVERS, thread_name_prefix="termarena-layers")
+        self._going: set[Future[None]] = set()
 
     async def wants(self, limits: Limits) -> bool:
         """Whether a sandbox with these limits is to keep its changes on disk, found out once by trying."""
@@ -129,10 +138,15 @@ class DiskLayers:
             await asyncio.to_thread(self._try)
         if self.problem:
             return False
-        has_few_files = os.statvfs(self._folder).f_favail < files_reserve_of(self._folder)
-        is_short = has_few_files or free_bytes(self._folder) < memory_share(limits)
+        if self._is_short(limits):
+            await asyncio.to_thread(self.settle)
+        is_short = self._is_short(limits)
         self.notice = f"the disk of {self._folder} has too little room" if is_short else ""
         return not is_short
+
+    def _is_short(self, limits: Limits) -> bool:
+        has_few_files = os.statvfs(self._folder).f_favail < files_reserve_of(self._folder)
+        return has_few_files or free_bytes(self._folder) < memory_share(limits)
 
     def _try(self) -> None:
         with self._trying:
@@ -143,68 +157,83 @@ class DiskLayers:
     def make(self, sandbox_id: str) -> Changes:
         """A folder for the changes of a new sandbox; raises `OSError`."""
         layer = self._folder / sandbox_id
-        changes = Changes(layer, claim(layer, {"harness_pid": os.getpid()}, is_shared=True))
+        changes = Changes(layer, claim(layer, about_now(changes="disk"), is_shared=True))
         (layer / CHANGES).mkdir(mode=0o700)
         if os.geteuid() == 0:
             os.chown(layer / CHANGES, *self._ids().root)
         return changes
 
-    async def drop(self, layers: Sequence[Path]) -> None:
-        """Remove those layers that nobody lies on any more; the others are left to whoever does."""
-        for layer in layers:
-            with _alone(layer) as is_alone:
-                if not is_alone:
-                    continue
-                try:
-                    removing = await asyncio.to_thread(self._launcher.remove, layer, self._ids().as_plan())
-                except SandboxStartError:
-                    await asyncio.to_thread(self._remove_apart, layer)
-                    continue
-                try:
-                    await until_readable(removing)
-                finally:
-                    os.close(removing)
+    def drop(self, layers: Sequence[Path]) -> None:
+        """Have those layers removed that nobody lies on any more; the others are left to whoever does.
 
-    def _remove_apart(self, layer: Path) -> None:
+        Whoever ends a sandbox need not wait for that: `settle` does.
+        """
+        for layer in layers:
+            with contextlib.ExitStack() as lock:
+                if lock.enter_context(held_alone(layer)) and layer.exists():
+                    going = self._remover.submit(self._remove, layer, lock.pop_all())
+                    self._going.add(going)
+                    going.add_done_callback(self._going.discard)
+
+    def settle(self) -> None:
+        """Block until all that was dropped is gone; what cannot be removed is told in `left`, and stays for a sweep."""
+        wait(tuple(self._going))
+
+    def _remove(self, layer: Path, lock: contextlib.ExitStack) -> None:
+        with lock:
+            try:
+                if not self._remove_with(self._launcher, layer):
+                    self._remove_apart([layer])
+            except OSError:
+                self.left.add(layer)
+
+    def _remove_apart(self, layers: Sequence[Path]) -> None:
         """Remove with a fork server of its own."""
         server = Launcher()
-        server.ensure()
         try:
-            removing = server.remove(layer, self._ids().as_plan())
-            try:
-                poll = select.poll()
-                poll.register(removing, select.POLLIN)
-                poll.poll()
-            finally:
-                os.close(removing)
+            server.ensure()
+            for layer in layers:
+                self._remove_with(server, layer)
+        except SandboxStartError:
+            self.left.update(layers)
         finally:
             server.close()
 
-    def sweep(self) -> tuple[str, ...]:
-        """Remove what killed harnesses left; the names of those sandboxes."""
-        dead = abandoned(self._folder)
-        for layer in dead:
-            with _alone(layer) as is_alone:
-                if is_alone:
-                    self._remove_apart(layer)
-        return tuple(layer.name for layer in dead)
-
-
-@contextmanager
-def _alone(layer: Path) -> Iterator[bool]:
-    """Whether nobody else has the layer, and for the length of the block nobody comes to have it."""
-    try:
-        fd = os.open(layer / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        # Something that was never finished has no lock; something that is gone needs no removal.
-        yield layer.exists()
-        return
-    try:
+    def _remove_with(self, server: Launcher, layer: Path) -> bool:
+        """Whether it is gone: a fork server that is closed meanwhile takes with it who removes."""
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(fd)
+            removing = server.remove(layer / CHANGES, self._ids().as_plan())
+        except SandboxStartError:
+            self.left.add(layer)
+            return False
+        try:
+            poll = select.poll()
+            poll.register(removing, select.POLLIN)
+            poll.poll()
+        finally:
+            os.close(removing)
+        return self._finish(layer)
+
+    def _finish(self, layer: Path) -> bool:
+        """Remove what is left of a layer whose changes have been removed; False where they are still there."""
+        if os.path.lexists(layer / CHANGES):
+            self.left.add(layer)
+            return False
+        # The lock goes last: what has one and is still there was not removed whole.
+        for name in ("about.json", "lock"):
+            (layer / name).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            layer.rmdir()
+        self.left.discard(layer)
+        return True
+
+    def sweep(self) -> None:
+        """Remove what killed harnesses left."""
+        with contextlib.ExitStack() as stack:
+            dead = [layer for layer in abandoned(self._folder) if stack.enter_context(held_alone(layer))]
+            if dead:
+                self._remove_apart(dead)
+
+    def list(self) -> tuple[SandboxRecord, ...]:
+        """The sandboxes whose files lie there although nobody needs them any more."""
+        return tuple(record for record in list_traces(self._folder) if not record.is_alive)

@@ -22,7 +22,7 @@ from termarena.core.errors import ImageError, SandboxBroken
 from termarena.sandbox.namespace.inside import tar
 from termarena.sandbox.spec import SandboxSpec
 
-__all__ = ["Archive", "NamespaceSnapshot", "SharedLayers", "load_snapshot", "read_header"]
+__all__ = ["Archive", "NamespaceSnapshot", "SharedLayers", "load_snapshot", "read_header", "write_whole"]
 
 FORMAT: Final = 1
 HEADER_NAME: Final = "snapshot.json"
@@ -128,16 +128,8 @@ class NamespaceSnapshot:
         body = json.dumps(about, indent=1, sort_keys=True).encode()
         member = tar.Member(HEADER_NAME, "file")
         member.size, member.mode = len(body), 0o644
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as out:
-            try:
-                out.write(tar.header(member) + body + bytes(-len(body) % tar.BLOCK))
-                archive.file.seek(archive.offset)
-                shutil.copyfileobj(archive.file, out, 1 << 20)
-                out.flush()
-                Path(out.name).replace(path)
-            except BaseException:
-                Path(out.name).unlink(missing_ok=True)
-                raise
+        archive.file.seek(archive.offset)
+        write_whole(path, tar.header(member) + body + bytes(-len(body) % tar.BLOCK), archive.file)
 
     def close(self) -> None:
         """Give back descriptors and the unnamed file."""
@@ -145,6 +137,19 @@ class NamespaceSnapshot:
         if self._archive is not None:
             self._archive.file.close()
             self._archive = None
+
+
+def write_whole(path: Path, head: bytes, rest: IO[bytes]) -> None:
+    """Write a file, whole or not at all: what comes first, then all that is left of a stream. Raises `OSError`."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as out:
+        try:
+            out.write(head)
+            shutil.copyfileobj(rest, out, 1 << 20)
+            out.flush()
+            Path(out.name).replace(path)
+        except BaseException:
+            Path(out.name).unlink(missing_ok=True)
+            raise
 
 
 def load_snapshot(path: Path) -> NamespaceSnapshot:

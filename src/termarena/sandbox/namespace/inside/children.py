@@ -103,7 +103,7 @@ class Launcher:
             who = command.identity
             command.who = self.registrar.number_for(who.uid, who.gid, who.groups)
         try:
-            pid = os.fork() if self.born_fd is None else sc.clone(cgroup_fd=self.born_fd)
+            pid = self.fork()
             if pid == 0:
                 self._become(command, stdio=stdio, folder=folder, has_terminal=has_terminal)
         finally:
@@ -114,8 +114,7 @@ class Launcher:
         try:
             os.setsid()
             mark(command.exec_id, who=command.who)
-            for fd in self.cgroup_fds:
-                os.write(fd, b"0")
+            self.join()
             for target, source in enumerate(stdio):
                 os.dup2(source, target)
             os.fchdir(folder)
@@ -149,6 +148,15 @@ class Launcher:
         listener = sc.install_watched_filter(self.program)
         wire.send(self.registrar.door, {}, (listener,))
         sc.close_range(3, 0x7FFFFFFF)
+
+    def fork(self) -> int:
+        """As `os.fork`: the child is born in the sandbox's cgroup, and is to `join` the others at once."""
+        return os.fork() if self.born_fd is None else sc.clone(cgroup_fd=self.born_fd)
+
+    def join(self) -> None:
+        """Enter the sandbox's cgroups; raises `OSError`."""
+        for fd in self.cgroup_fds:
+            os.write(fd, b"0")
 
 
 def _lower_limit(kind: int, value: int) -> None:

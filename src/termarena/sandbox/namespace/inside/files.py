@@ -115,42 +115,57 @@ def open_for(request: dict[str, Any]) -> int:
     if request["access"] == "read":
         fd = open_inside(path, os.O_RDONLY | os.O_NONBLOCK)
     else:
+        owner = find_user(request["user"])
         make_folder(os.path.dirname(path))
         fd = _open_to_write(path, request["mode"])
     try:
-        _refuse_kernel_file(fd, path)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            code = errno.EISDIR if stat.S_ISDIR(os.fstat(fd).st_mode) else errno.EINVAL
-            raise OSError(code, "not a regular file", path)  # noqa: TRY301 - one place closes what was opened
+        _check_regular(fd, path)
         if request["access"] == "write":
-            owner = find_user(request["user"])
             os.fchmod(fd, request["mode"])
             owners.give(fd, owner.uid, owner.gid)
-            os.ftruncate(fd, 0)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def _refuse_kernel_file(fd: int, path: str) -> None:
-    """A link into /proc or /sys must not make process 1 read or write there with more rights than its planter has."""
-    if os.fstat(fd).st_dev in (os.stat("/proc").st_dev, os.stat("/sys").st_dev):
+def _check_regular(fd: int, path: str) -> None:
+    """Raise `OSError` for what is no regular file, and for one of the kernel's.
+
+    A link into /proc or /sys must not make process 1 read or write there with more rights than its planter has.
+    """
+    found = os.fstat(fd)
+    if found.st_dev in (os.stat("/proc").st_dev, os.stat("/sys").st_dev):
         raise OSError(errno.EINVAL, "a file of the kernel", path)
+    if not stat.S_ISREG(found.st_mode):
+        code = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+        raise OSError(code, "not a regular file", path)
+
+
+def _open_empty(path: str, mode: int) -> int:
+    """Create a file, or open one with nothing in it: one of a lower layer is not copied only to be cut off."""
+    try:
+        place = open_inside(path, os.O_PATH)
+    except FileNotFoundError:
+        return open_inside(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, mode=mode)
+    try:
+        _check_regular(place, path)
+        return os.open(f"/proc/self/fd/{place}", os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    finally:
+        os.close(place)
 
 
 def _open_to_write(path: str, mode: int) -> int:
     """Open or create; a file that cannot be written in place because the host owns it is replaced."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK
     try:
-        return open_inside(path, flags, mode=mode)
+        return _open_empty(path, mode)
     except PermissionError:
         parent = open_inside(os.path.dirname(path) or "/", os.O_PATH | os.O_DIRECTORY)
         try:
             os.unlink(os.path.basename(path), dir_fd=parent)
         finally:
             os.close(parent)
-        return open_inside(path, flags | os.O_EXCL, mode=mode)
+        return open_inside(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=mode)
 
 
 def make_folder(path: str) -> list[str]:

@@ -66,20 +66,22 @@ def is_somebodys(path: str, *, follows: bool) -> bool:
     return True
 
 
-def record(path: str, uid: int, gid: int) -> None:
-    """Say whose the file is meant to be; `path` ends in no link."""
+def record(path: str, uid: int, gid: int) -> bool:
+    """Say whose the file is meant to be; `path` ends in no link. False where only this process knows it now."""
     found = os.stat(path)
     _UNMARKED.pop((found.st_dev, found.st_ino), None)
     if (uid, gid) == (0, 0):
         with contextlib.suppress(OSError):
             os.removexattr(path, OWNER)
-        return
+        return True
     try:
         os.setxattr(path, OWNER, marked(uid, gid))
     except OSError:
         if len(_UNMARKED) >= MOST_UNMARKED:
             _UNMARKED.pop(next(iter(_UNMARKED)))
         _UNMARKED[found.st_dev, found.st_ino] = uid, gid
+        return False
+    return True
 
 
 def give(fd: int, uid: int, gid: int) -> None:

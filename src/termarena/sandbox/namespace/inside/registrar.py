@@ -15,11 +15,14 @@ import resource
 import socket
 import stat
 import struct
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from . import calling, identities, owners, wire
 from . import syscalls as sc
 from .seccomp import MARKER_RESOURCE, TABLES
+
+if TYPE_CHECKING:
+    from .children import Launcher
 
 RECEIVE, ANSWER, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
 SAME_PROCESSOR: Final = 1
@@ -34,6 +37,8 @@ MOST_GROUPS: Final = 65_536
 MOST_COMING: Final = 256
 """Files that are about to be made; of callers that ended before they made one, the oldest are forgotten."""
 LONGEST_PID: Final = 9
+LARGE_BYTES: Final = 4 << 20
+"""The owner of a file this large is changed by a child: one of a lower layer is copied whole."""
 MARKED_FROM: Final = 1 << 40
 """A soft limit of this size is the marker itself: the process is root."""
 
@@ -47,8 +52,24 @@ class _Coming(NamedTuple):
     owner: tuple[int, int]
 
 
+class _Result(NamedTuple):
+    """What a call is answered with, in the kernel's order; `flags`: the kernel is to do it."""
+
+    value: int = 0
+    error: int = 0
+    flags: int = 0
+
+
+class _HandedOver(Exception):
+    """A child of process 1 answers."""
+
+
 class Registrar:
     """Answers for all commands of one sandbox."""
+
+    launcher: Launcher | None = None
+    """Who knows where a child is to be born."""
+    _is_child = False
 
     def __init__(self) -> None:
         """Commands send the descriptors of their filters to `door`."""
@@ -91,18 +112,43 @@ class Registrar:
         except OSError:
             return
         notice, tid, _, number, _, _, *args = NOTICE.unpack(buffer)
-        call = calling.Call(self._names[number], tid, args)
-        value, error, flags = 0, 0, 0
         try:
-            self.settle(tid)
+            result = self._result(number, calling.Call(self._names[number], tid, args))
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(listener, ANSWER, REPLY.pack(notice, *result))
+        except _HandedOver:
+            return
+        finally:
+            if self._is_child:
+                os._exit(0)
+
+    def _result(self, number: int, call: calling.Call) -> _Result:
+        try:
+            self.settle(call.tid)
             answer = self._handlers[number](self, call)
-            value, flags = (0, GO_ON) if answer is None else (answer, 0)
         except OSError as problem:
-            error = -(problem.errno or errno.EIO)
+            return _Result(error=-(problem.errno or errno.EIO))
         except (ValueError, OverflowError, struct.error):
-            error = -errno.EINVAL
-        with contextlib.suppress(OSError):
-            fcntl.ioctl(listener, ANSWER, REPLY.pack(notice, value, error, flags))
+            return _Result(error=-errno.EINVAL)
+        return _Result(flags=GO_ON) if answer is None else _Result(answer)
+
+    def _hand_over(self, tid: int) -> None:
+        """Go on in a child, which `serve` ends once it has answered; process 1 raises `_HandedOver`.
+
+        It lives and dies as the caller's own processes do. Where there is no room for a child, process 1 goes on.
+        """
+        if self.launcher is None:
+            return
+        marker = resource.prlimit(tid, MARKER_RESOURCE)
+        try:
+            pid = self.launcher.fork()
+        except OSError:
+            return
+        if pid:
+            raise _HandedOver
+        self._is_child = True
+        self.launcher.join()
+        resource.setrlimit(MARKER_RESOURCE, marker)
 
     # Who a process is.
 
@@ -207,6 +253,8 @@ class Registrar:
             raise
         try:
             found = os.fstat(fd)
+            if stat.S_ISREG(found.st_mode) and found.st_size >= LARGE_BYTES:
+                self._hand_over(call.tid)
             if found.st_dev not in self._kernel:
                 self._change_owner(f"/proc/self/fd/{fd}", found, self.who(call.tid), (uid, gid))
         finally:
@@ -224,7 +272,8 @@ class Registrar:
         # What the kernel does besides: a read-only place refuses, the time of change and the set-user bits follow.
         with contextlib.suppress(PermissionError):
             os.chown(path, -1, -1)
-        owners.record(path, *new)
+        if not owners.record(path, *new) and self._is_child:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def tell(self, call: calling.Call) -> int | None:
         """`stat` and its relatives, of what is not root's; anything else, errors too, is the kernel's to answer."""

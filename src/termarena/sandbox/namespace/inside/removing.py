@@ -89,9 +89,11 @@ def remove(parent: int, name: str) -> None:
 def _remove_below(parent: int, name: str, *, top: int, depth: int) -> None:
     """Remove one name; a folder that lies too deep is moved to the uppermost one, which is gone through once more."""
     with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(IsADirectoryError):
+            os.unlink(name, dir_fd=parent)
+            return
         fd = _enter(parent, name)
         if fd is None:
-            os.unlink(name, dir_fd=parent)
             return
         try:
             if depth > DEEP:

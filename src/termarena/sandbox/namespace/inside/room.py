@@ -37,6 +37,9 @@ ANYHOW_S: Final = 10.0
 IDLE_TO_BUSY: Final = 8
 """At least so many times as long as a look took, the next one waits."""
 SLACK_BYTES, MARGIN_BYTES = 64 << 20, 1 << 20
+DELETED: Final = b" (deleted)\n"
+MOST_MAPPED: Final = 100_000
+"""Of so many deleted files the mapped parts are counted: process 1 has no other bound to its memory."""
 
 Verdict = Literal["fine", "short"]
 
@@ -107,10 +110,14 @@ def _entries(root: int, path: str) -> Iterator[tuple[str, os.stat_result]]:
         os.close(fd)
 
 
-def nameless(devices: set[int]) -> Iterator[int]:
-    """What files take that were deleted and are still open, told every few descriptors and at the end."""
+def nameless(devices: set[int], *, most_mapped_bytes: int) -> Iterator[int]:
+    """What files take that were deleted and are still open or mapped, told every few of them and at the end.
+
+    How large one is that is only mapped, nobody can ask: it counts with the part that is, and all of them with no more
+    than `most_mapped_bytes`.
+    """
     total = seen = 0
-    known: set[tuple[int, int]] = set()
+    known: set[int] = set()
     for pid in children.all_pids():
         with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
             for entry in entries:
@@ -119,21 +126,67 @@ def nameless(devices: set[int]) -> Iterator[int]:
                     yield total
                 with contextlib.suppress(OSError):
                     found = os.stat(entry.path)
-                    key = found.st_dev, found.st_ino
                     is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 0 and found.st_dev in devices
-                    if is_ours and key not in known:
-                        known.add(key)
+                    if is_ours and found.st_ino not in known:
+                        known.add(found.st_ino)
                         total += found.st_blocks * BLOCK
-    yield total
+    parts: dict[int, int] = {}
+    for pid in children.all_pids():
+        yield total
+        for number, size_bytes in _mapped(pid, devices).items():
+            if number not in known and len(parts) < MOST_MAPPED:
+                parts[number] = max(size_bytes, parts.get(number, 0))
+    yield total + min(sum(parts.values()), most_mapped_bytes)
 
 
-def _whole(roots: list[int], devices: set[int]) -> Iterator[int]:
-    """Both."""
+def _mapped(pid: int, devices: set[int]) -> dict[int, int]:
+    """The numbers of deleted files that a process has mapped, with how much of each."""
+    found: dict[int, int] = {}
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb") as file:
+        for line in file:
+            if line.endswith(DELETED):
+                place, _, _, device, number, name = line.rstrip(b"\n").split(maxsplit=5)
+                start, end = (int(address, 16) for address in place.split(b"-"))
+                major, minor = (int(part, 16) for part in device.split(b":"))
+                if os.makedev(major, minor) in devices and not _is_called(name, int(number)):
+                    found[int(number)] = found.get(int(number), 0) + end - start
+    return found
+
+
+def _is_called(name: bytes, number: int) -> bool:
+    """Whether the file with this number really has the name that a deleted one is shown by."""
+    try:
+        return os.lstat(name).st_ino == number
+    except OSError:
+        return False
+
+
+def _overlays() -> set[int]:
+    """The devices of the sandbox's overlays."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        numbers = [line.split()[2].split(b":") for line in file if b" - overlay " in line]
+    return {os.makedev(int(major), int(minor)) for major, minor in numbers}
+
+
+def _whole(roots: list[int], devices: set[int], *, most_mapped_bytes: int) -> Iterator[int]:
+    """All of it."""
     named = 0
     for named in walk(roots):
         yield named
-    for more in nameless(devices):
+    for more in nameless(devices, most_mapped_bytes=most_mapped_bytes):
         yield named + more
+
+
+def written_bytes() -> int:
+    """How much the processes of the sandbox, also those that have ended, have written to disks; 0 where nobody counts.
+
+    Who has ended was counted in with its parent, and at last with process 1.
+    """
+    total = 0
+    for pid in (1, *children.all_pids()):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/io", "rb") as file:
+            total += sum(int(line.split()[1]) for line in file if line.startswith(b"write_bytes:"))
+    return total
 
 
 class DiskWatch:
@@ -152,7 +205,7 @@ class DiskWatch:
         self.launcher = launcher
         self.spared = spared
         # A file of an overlay is told to lie on the overlay or on what is below it.
-        self.devices = {os.stat("/").st_dev, *(os.fstat(root).st_dev for root in roots)}
+        self.devices = {*_overlays(), *(os.fstat(root).st_dev for root in roots)}
         self.used_bytes = 0
         self.was_full = False
         self.is_full = False
@@ -164,7 +217,7 @@ class DiskWatch:
         self._look_took_s = 0.0
         self._has_grown = False
         self._looked_at = time.monotonic()
-        self._free_then = self._free()
+        self._free_at_first = self._free_then = self._free()
 
     def begin(self) -> None:
         """Something runs now."""
@@ -174,16 +227,21 @@ class DiskWatch:
     def go_on(self, now: float) -> Verdict:
         """Look, and act on what is found. `short`: the host's disk is nearly full, and the sandbox has to end.
 
-        One that is within its own limit is given half of the reserve: it is not the one to blame.
+        One that is within its own limit is given half of the reserve: it is not the one to blame. Unless it has written
+        more than the limit: it may hold files where nobody can see them.
         """
         free = self._free()
         if self._look is not None or self._is_due(now, free):
-            self._look_on(SLICE_S)
+            self._look_on(MOMENT_S if self._is_pressing(free) else SLICE_S)
         self._hold()
         self.next = now + self._pause_s(free) if children.all_pids() else None
-        part = 1 if self.is_full else 2
-        is_short = free < self.reserve_bytes // part or self._files_left() < self.reserve_files // part
-        return "short" if is_short else "fine"
+        if not self._is_short(free):
+            return "fine"
+        is_to_blame = self.is_full or written_bytes() > self.limit_bytes
+        return "short" if is_to_blame or self._is_short(free, part=2) else "fine"
+
+    def _is_short(self, free: int, *, part: int = 1) -> bool:
+        return free < self.reserve_bytes // part or self._files_left() < self.reserve_files // part
 
     def _free(self) -> int:
         found = os.fstatvfs(self.roots[0])
@@ -194,10 +252,14 @@ class DiskWatch:
 
     def _is_due(self, now: float, free: int) -> bool:
         rested_s = now - self._looked_at
-        if rested_s < IDLE_TO_BUSY * self._look_took_s:
+        if rested_s < self._look_took_s * (1 if self._is_pressing(free) else IDLE_TO_BUSY):
             return False
         has_fallen = (self._free_then - free) * 2 >= self.limit_bytes - self.used_bytes
         return self.is_full or has_fallen or rested_s >= ANYHOW_S
+
+    def _is_pressing(self, free: int) -> bool:
+        """Whether the file system has lost as much since the last look began as the sandbox had left to write."""
+        return self._free_then - free >= self.limit_bytes - self.used_bytes
 
     def look_now(self) -> None:
         """Look at the files at once, if that takes no longer than a moment; else the last look has to do."""
@@ -206,7 +268,7 @@ class DiskWatch:
     def _look_on(self, for_s: float) -> None:
         """Go on with a look, or begin one."""
         if self._look is None:
-            self._look, self._free_then, self._look_took_s = _whole(self.roots, self.devices), self._free(), 0.0
+            self._look, self._free_then, self._look_took_s = self._whole(), self._free(), 0.0
         began = time.monotonic()
         for found_bytes in self._look:
             self._found_bytes = found_bytes
@@ -214,6 +276,11 @@ class DiskWatch:
                 self._look_took_s += now - began
                 return
         self._finish(self._found_bytes, time.monotonic() - began)
+
+    def _whole(self) -> Iterator[int]:
+        # What was deleted from a lower layer takes nothing: no more can be mapped than the file system has lost.
+        lost = max(0, self._free_at_first - self._free())
+        return _whole(self.roots, self.devices, most_mapped_bytes=lost)
 
     def _finish(self, used_bytes: int, took_s: float) -> None:
         self._look = None
@@ -255,17 +322,20 @@ class DiskWatch:
     def _allow(self) -> None:
         self.launcher.may_write = True
         for pid in set(children.all_pids()) - self.spared():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            # It may lower its hard limit meanwhile, also between the two calls, and the kernel then calls ours invalid.
+            with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
                 soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
                 if soft == 0:
-                    resource.prlimit(pid, resource.RLIMIT_FSIZE, (self._own_limits.get(pid, hard), hard))
+                    own = self._own_limits.get(pid, hard)
+                    is_within = hard == resource.RLIM_INFINITY or 0 <= own <= hard
+                    resource.prlimit(pid, resource.RLIMIT_FSIZE, (own if is_within else hard, hard))
         self._own_limits.clear()
 
     def give(self, size_bytes: int) -> None:
         """Let the harness write so much; raises `OSError` where it does not fit."""
         if self.is_full or self.used_bytes + self._given_bytes + size_bytes > self.limit_bytes:
             began = time.monotonic()
-            self._finish(_last(_whole(self.roots, self.devices)), time.monotonic() - began)
+            self._finish(_last(self._whole()), time.monotonic() - began)
             if self.used_bytes + size_bytes > self.limit_bytes - (self._margin_bytes if self.is_full else 0):
                 self.was_full = True
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -122,6 +122,8 @@ class Supervisor:
             cgroup_fds=[fds[at] for at in plan["cgroup_fds"]],
             born_fd=fds[plan["born_fds"][1]] if plan["born_fds"] else None,
         )
+        if self.registrar is not None:
+            self.registrar.launcher = self.launcher
         self.freezer: freezing.CgroupFreezer | freezing.SignalFreezer = freezing.SignalFreezer(self._jobs)
         if plan["freezer_fds"]:
             self.freezer = freezing.CgroupFreezer(*(fds[at] for at in plan["freezer_fds"]))

@@ -68,7 +68,6 @@ class Unpacker:
             _make_folder(parent, name)
             self._finish_folder(root, "/".join(parts), member)
         else:
-            _clear(parent, name)
             self._create(member, reader, parent=parent, name=name)
         self.count += 1
 
@@ -89,6 +88,7 @@ class Unpacker:
         if member.kind == "file":
             self._create_file(member, reader, parent=parent, name=name)
             return
+        _clear(parent, name)
         if member.kind == "link":
             root, parts = split(member.target)
             source = self._parent_of_link(self.roots[root], "/".join(parts[:-1]))
@@ -111,14 +111,21 @@ class Unpacker:
         return sc.openat2(root, path or ".", os.O_PATH | os.O_DIRECTORY, resolve=self.resolve)
 
     def _create_file(self, member: Member, reader: Reader, *, parent: int, name: str) -> None:
-        fd = os.open(name, FRESH, 0o600, dir_fd=parent)
+        fd = _open_fresh(parent, name, member.mode & 0o777)
         try:
+            ends_in_hole = False
             while chunk := reader.chunk():
-                self._spend(write_or_skip(fd, chunk))
-            os.ftruncate(fd, member.size)
+                taken = write_or_skip(fd, chunk)
+                ends_in_hole = taken == 0
+                self._spend(taken)
+            if ends_in_hole:
+                os.ftruncate(fd, member.size)
             self.size_bytes += member.size
-            self._own(member, fd)
-            os.chmod(fd, member.mode)
+            # On a disk each change of a file is one of its journal: what is right already is left alone.
+            made = os.fstat(fd)
+            self._own(member, fd, made=made)
+            if stat.S_IMODE(made.st_mode) != member.mode:
+                os.chmod(fd, member.mode)
             self._set_attributes(fd, member)
             os.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
         finally:
@@ -135,9 +142,11 @@ class Unpacker:
             if self.exact or key != OPAQUE:
                 os.setxattr(fd, self.opaque if key == OPAQUE else key, value)
 
-    def _own(self, member: Member, target: int | str, *, parent: int | None = None) -> None:
+    def _own(
+        self, member: Member, target: int | str, *, parent: int | None = None, made: os.stat_result | None = None
+    ) -> None:
         uid, gid = (member.uid, member.gid) if self.exact else self.owner or (-1, -1)
-        if uid < 0:
+        if uid < 0 or (made is not None and (made.st_uid, made.st_gid) == (uid, gid) and not owners.has_one_id()):
             return
         if not owners.has_one_id():
             os.chown(target, uid, gid, dir_fd=parent, follow_symlinks=isinstance(target, int))
@@ -162,6 +171,15 @@ class Unpacker:
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
             finally:
                 os.close(fd)
+
+
+def _open_fresh(parent: int, name: str, mode: int) -> int:
+    """A new file in the place of whatever has the name, unless that is a folder."""
+    try:
+        return os.open(name, FRESH, mode, dir_fd=parent)
+    except FileExistsError:
+        _clear(parent, name)
+        return os.open(name, FRESH, mode, dir_fd=parent)
 
 
 def write_or_skip(fd: int, chunk: bytes) -> int:

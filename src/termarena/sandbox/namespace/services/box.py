@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from termarena.core.errors import SandboxBroken
+from termarena.sandbox.compositions import Beside
 from termarena.sandbox.namespace.box import NamespaceSandbox
 from termarena.sandbox.way_out import through
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Mapping
 
+    from termarena.sandbox.namespace.holdings import Holdings
     from termarena.sandbox.namespace.services.ground import Ground
-    from termarena.sandbox.spec import Fetches
+    from termarena.sandbox.spec import Fetches, SandboxSpec
 
 __all__ = ["ServiceLog", "ServicesSandbox"]
 
@@ -51,31 +52,34 @@ class ServiceLog:
 class ServicesSandbox(NamespaceSandbox):
     """See `termarena.sandbox.compositions.ComposedSandbox`."""
 
-    _others: Mapping[str, NamespaceSandbox] = MappingProxyType({})
     _logs: Mapping[str, ServiceLog] = MappingProxyType({})
     _ground: Ground | None = None
 
+    def __init__(self, sandbox_id: str, spec: SandboxSpec, control: socket.socket, held: Holdings) -> None:
+        """Alone, until it has joined the others."""
+        super().__init__(sandbox_id, spec, control, held)
+        self._beside: Beside[NamespaceSandbox] = Beside(sandbox_id)
+
     def join(self, others: Mapping[str, NamespaceSandbox], logs: Mapping[str, ServiceLog], ground: Ground) -> None:
         """Learn of the other services, and of the sandbox that holds what they share."""
-        self._others, self._logs, self._ground = others, logs, ground
+        self._beside, self._logs, self._ground = Beside(self.id, others), logs, ground
 
     @asynccontextmanager
     async def through(self, fetches: Fetches) -> AsyncIterator[None]:
         """See `NamespaceSandbox`; the other services are reached as ever."""
         names = {} if self._ground is None else self._ground.names
-        async with through(self, fetches, await self.listen(), inside=self.reaching(names), direct=names):
+        inside = self.doors.reaching(names)
+        async with through(self, fetches, await self.doors.listen(), inside=inside, direct=names):
             yield
 
     @property
     def services(self) -> tuple[str, ...]:
         """The names of the other services."""
-        return tuple(sorted(self._others))
+        return self._beside.names
 
     def service(self, name: str) -> NamespaceSandbox:
         """Another service, to run commands in; raises `SandboxBroken` for a name that the file does not have."""
-        if name not in self._others:
-            raise SandboxBroken(self.id, f"has no service {name}; there is: {', '.join(self.services)}")
-        return self._others[name]
+        return self._beside.find(name)
 
     async def logs(self, name: str) -> bytes:
         """What a service wrote so far, both outputs in order; of much, the end."""
@@ -85,21 +89,17 @@ class ServicesSandbox(NamespaceSandbox):
     async def freeze(self) -> None:
         """See the contract: every service."""
         await super().freeze()
-        for other in self._others.values():
-            with contextlib.suppress(SandboxBroken):
-                await other.freeze()
+        await self._beside.freeze()
 
     async def thaw(self) -> None:
         """See the contract: every service."""
-        for other in self._others.values():
-            with contextlib.suppress(SandboxBroken):
-                await other.thaw()
+        await self._beside.thaw()
         await super().thaw()
 
     async def stop(self) -> None:
         """See the contract: every service, and what they shared."""
         await super().stop()
-        for other in self._others.values():
+        for other in self._beside.boxes.values():
             await other.stop()
         if self._ground is not None:
             await self._ground.box.stop()

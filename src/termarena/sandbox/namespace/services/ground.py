@@ -70,7 +70,7 @@ class Ground:
             yield Joining(self.namespaces, tuple(mounts))
 
     async def _lent(self, path: str, stack: contextlib.ExitStack) -> int:
-        tree = await self.box.tree(path)
+        tree = await self.box.doors.tree(path)
         stack.callback(os.close, tree)
         return tree
 
@@ -149,7 +149,7 @@ async def laid(
     own = SandboxSpec(limits=Limits(disk_bytes=ROOM_BYTES), network=spec.network, fetches=spec.fetches)
     joining = Joining(mounts=mounts, names=_names_of(composition))
     async with driver.start_on(own, driver.roots.empty(), joining) as box:
-        namespaces = await box.namespaces()
+        namespaces = await box.doors.namespaces()
         try:
             ground = Ground(box, namespaces, places, joining.names)
             for volume in composition.volumes:
