@@ -199,8 +199,9 @@ def test_an_installation_in_a_clean_environment(minor: int, extra: str, tmp_path
     installed = _run(*pip, "install", "--quiet", named, cwd=tmp_path, patience_s=LONG_S)
     assert installed.returncode == 0, installed.stderr
     imports = "; ".join(f"import {name}" for name in _modules(extra)) if extra else "pass"
-    assert _run(str(own / "python"), "-c", imports, cwd=tmp_path).returncode == 0
-    done = _run(str(own / "termarena"), "run", "--task", "*/hello-world", "--out", "run", cwd=tmp_path, PYTHONPATH="")
+    assert _run(str(own / "python"), "-c", imports, cwd=tmp_path, patience_s=LONG_S).returncode == 0
+    words = (str(own / "termarena"), "run", "--task", "*/hello-world", "--out", "run")
+    done = _run(*words, cwd=tmp_path, patience_s=LONG_S, PYTHONPATH="")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "run" / "report.json").read_text())["solved"] == 1
 
