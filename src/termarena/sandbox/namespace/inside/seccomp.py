@@ -119,7 +119,6 @@ TABLES: Final = {
 }
 
 CLONE3: Final = 435
-X32_BIT: Final = 0x40000000
 # The last number whose meaning was known when the table was written (6.10: mseal 462).
 NEWEST_KNOWN: Final = 462
 NAMESPACE_FLAGS: Final = 0x7E020000
