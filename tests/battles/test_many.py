@@ -35,6 +35,7 @@ MANNERS = [
 ]
 
 
+@pytest.mark.soak
 async def test_thirty_at_once_and_the_honest_ones_are_unaffected(tmp_path: Path, home: Path) -> None:
     tasks = (
         make_task(tmp_path / "tasks" / "one", Made(agent_s=120.0)),

@@ -110,6 +110,7 @@ async def test_refused_at_its_gate(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.soak
 async def test_a_result_of_what_is_gone_at_the_end_is_shown(bench: Bench, tmp_path: Path) -> None:
     gone = session("Gone", "printf 'b\\na\\n' > f.txt", "sort f.txt > out.txt", "echo c >> f.txt")
     _, folder = await _make(bench, gone, tmp_path)

@@ -37,6 +37,7 @@ async def _outcomes(sessions: Sequence[Session], folder: Path) -> dict[str, Outc
     return found
 
 
+@pytest.mark.soak
 @pytest.mark.needs("git", "sqlite3", "jq")
 @pytest.mark.timeout(600)
 async def test_sessions_of_three_kinds_become_tasks(tmp_path: Path) -> None:

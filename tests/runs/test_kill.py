@@ -44,7 +44,7 @@ def test_killed_with_sandboxes_a_run_resumes_and_nothing_is_left(tmp_path: Path,
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.needs("user-namespaces")
 def test_killed_at_any_step_a_regrade_leaves_no_attempt_half_old_and_half_new(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.killed_regrades", str(tmp_path), str(tmp_path / "home")]

@@ -253,7 +253,8 @@ def test_a_trial_whose_process_is_killed_on_its_node_is_tried_again(nodes: Nodes
     assert tries_of(tmp_path / "run") == [("one", 0, "unscored", "infra"), ("one", 1, "solved", None)]
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
 def test_stopping_a_run_reaches_the_nodes_and_it_can_be_resumed(
     nodes: Nodes, tmp_path: Path, by: signal.Signals
 ) -> None:
