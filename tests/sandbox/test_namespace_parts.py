@@ -424,6 +424,26 @@ async def test_a_large_file_of_the_root_is_replaced_without_being_copied(sandbox
         assert await box.read("/large") == b"small\n"
 
 
+LEASES = """
+import fcntl, os, signal
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = os.open("/srv/f", os.O_RDONLY)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+os.rename("/srv/f.py", "/srv/held")
+signal.pause()
+"""
+
+
+async def test_a_lease_on_a_file_holds_up_nobody_who_writes_it(sandbox_home: Path) -> None:
+    async with NamespaceDriver(home=sandbox_home) as driver, driver.start(SandboxSpec()) as box:
+        await box.write("/srv/f", b"old")
+        await box.write("/srv/f.py", LEASES.encode())
+        await out(box, "setsid python3 /srv/f.py >/dev/null 2>&1 & until test -e /srv/held; do :; done")
+        async with asyncio.timeout(10):  # the kernel gives up a lease after 45 s
+            await box.write("/srv/f", b"new")
+        assert await box.read("/srv/f") == b"new"
+
+
 async def test_a_mounted_folder_does_not_tell_where_it_lies_on_the_host(tmp_path: Path) -> None:
     lent = tmp_path / "a-secret-place"
     lent.mkdir()
