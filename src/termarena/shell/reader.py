@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from termarena.shell.calls import (
@@ -37,7 +38,12 @@ __all__ = ["ShellReader"]
 DEEPEST: Final = 4
 MOST_NESTED: Final = 4 * LONGEST_COMMAND
 """Characters of scripts within scripts; functions that call each other would have no end."""
+MOST_NESTED_EVER: Final = 10 * MOST_NESTED
+"""The same for a whole session: a line that runs a file is short, and the file may be long."""
+MOST_FEEDERS: Final = 64
+"""How far back a pipeline is followed: each of its calls holds those before it."""
 _READS_SCRIPTS: Final = SHELLS | SOURCES | {"ssh"}
+_MAY_CALL: Final = SHELLS | {"eval", "command", "time", "exec", "env", "nohup", "setsid"}
 _SHEBANG: Final = re.compile(r"#!.*\b(?:python|perl|ruby|node|php|lua|awk)")
 _IDLE: Final = frozenset({"sleep", "wait", "read", "break", "exit", "return"})
 _ALWAYS: Final = re.compile(r"true|:|1|\[\s+1\s+\]|\(\(\s*1\s*\)\)")
@@ -110,7 +116,8 @@ class _Reading:
             start = len(self._calls)
             found = self._visit(child)
             if before and found:
-                found = self._feed(found, tuple(before), start)
+                self._is_whole &= len(before) <= MOST_FEEDERS
+                found = self._feed(found, tuple(before[-MOST_FEEDERS:]), start)
             before += found
         return before
 
@@ -219,13 +226,14 @@ class _Reading:
 
     def _function_definition(self, node: Node) -> list[Call]:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
-        called, text = (text_of(part) if part is not None else "" for part in (name, body))
-        again = rf"(?<![\w-]){re.escape(called)}(?![\w-])"
-        if called and re.search(rf"{again}[^;&|\n]*(?:\|\s*{again}[^;&\n]*)?&(?![&>])", text):
+        if name is None or body is None:
+            return []
+        called = text_of(name)
+        if any(_calls_function(command, called) for command in _in_background(body)):
             self._bombs.append(f"{called}()")
             return []
-        self._memory.functions[called] = text
-        return self._apart(body) if body is not None else []
+        self._memory.functions[called] = text_of(body)
+        return self._apart(body)
 
     def _apart(self, node: Node) -> list[Call]:
         """Calls that lead the shell nowhere: those of a subshell, or of a function that is only defined."""
@@ -303,6 +311,10 @@ class _Reading:
         if self._depth >= DEEPEST or len(text) > LONGEST_COMMAND or self._budget.nested > MOST_NESTED:
             self._is_whole = False
             return
+        self._memory.nested += len(text)
+        if self._memory.nested > MOST_NESTED_EVER:
+            self._is_whole = False
+            return
         cwd = self._memory.cwd
         inner = _Reading(self._memory, self._depth + 1, self._budget).script(text)
         if not keeps_place:
@@ -363,6 +375,27 @@ class _Reading:
             self._is_whole = False
             return UNKNOWN
         return value
+
+
+def _in_background(body: Node) -> Iterator[Node]:
+    """The commands of a function that it does not wait for."""
+    waiting = [(body, False)]
+    while waiting:
+        node, is_behind = waiting.pop()
+        if is_behind and node.type == "command":
+            yield node
+        for child, after in pairwise([*node.children, None]):
+            if child is not None:
+                waiting.append((child, is_behind or (after is not None and after.type == "&")))
+
+
+def _calls_function(command: Node, called: str) -> bool:
+    """Whether a command is a function of this name, or a shell that may know it."""
+    name = command.child_by_field_name("name")
+    program = text_of(name) if name is not None else ""
+    if program.rpartition("/")[2] in _MAY_CALL:
+        return re.search(rf"(?<![\w-]){re.escape(called)}(?![\w-])", text_of(command)) is not None
+    return program == called
 
 
 def _heredoc(redirect: Node) -> str:

@@ -17,6 +17,8 @@ UNKNOWN: Final = "…"
 """Stands in a word for what only running the command would tell."""
 START: Final = "."
 """Where a session began, if nothing tells."""
+LONGEST_PLACE: Final = 4096
+"""As the kernel has it for a path."""
 FETCHERS: Final = frozenset({"curl", "wget", "fetch", "aria2c", "lwp-request"})
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|0?([0-7]{1,3})|([ntr\\]))")
 _PLAIN_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
@@ -71,6 +73,8 @@ class Memory:
     """Files that its lines have written out, by their places."""
     fetched: dict[str, Call] = field(default_factory=dict)
     """Files that came from elsewhere, with the call that brought them."""
+    nested: int = 0
+    """Characters of scripts within its lines that were read so far."""
     _before: str = START
     _stack: list[str] = field(default_factory=list)
 
@@ -104,7 +108,7 @@ class Memory:
             self.fetched.pop(place, None)
 
     def _enter(self, place: str) -> None:
-        self.cwd, self._before = place, self.cwd
+        self.cwd, self._before = place if len(place) <= LONGEST_PLACE else UNKNOWN, self.cwd
 
     def _copied(self, source: str, target: str) -> None:
         if source in self.texts:

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.forge.screening.foreign import LOOKS_DANGEROUS, looks_harmful
+from termarena.forge.screening.foreign import looks_dangerous, looks_harmful
 from termarena.forge.screening.system_paths import first_whole
 from termarena.shell.calls import SHELLS, UNKNOWN
 from termarena.shell.remembering import FETCHERS, placed
@@ -55,7 +55,7 @@ def dangers(script: Called, text: str) -> Iterator[Danger]:
         yield Danger("fork-bomb", "it starts processes without end", bomb[:200])
     for call in script.calls:
         yield from _in_call(call)
-    if not script.is_whole and LOOKS_DANGEROUS.search(text):
+    if not script.is_whole and looks_dangerous(text):
         yield Danger("unparsed", "it cannot be taken apart, and looks dangerous", text[:200])
 
 
