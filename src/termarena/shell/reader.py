@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from termarena.shell.bombs import starts_itself
 from termarena.shell.calls import (
     LANGUAGES,
     SHELLS,
@@ -43,10 +43,10 @@ MOST_NESTED_EVER: Final = 10 * MOST_NESTED
 MOST_FEEDERS: Final = 64
 """How far back a pipeline is followed: each of its calls holds those before it."""
 _READS_SCRIPTS: Final = SHELLS | SOURCES | {"ssh"}
-_MAY_CALL: Final = SHELLS | {"eval", "command", "time", "exec", "env", "nohup", "setsid"}
 _SHEBANG: Final = re.compile(r"#!.*\b(?:python|perl|ruby|node|php|lua|awk)")
 _IDLE: Final = frozenset({"sleep", "wait", "read", "break", "exit", "return"})
 _ALWAYS: Final = re.compile(r"true|:|1|\[\s+1\s+\]|\(\(\s*1\s*\)\)")
+_PLAIN: Final = frozenset({"word", "string", "raw_string", "concatenation", "simple_expansion", "expansion"})
 _WORDS: Final = frozenset(
     {"word", "string", "raw_string", "concatenation", "simple_expansion", "expansion", "number", "ansi_c_string",
      "command_substitution", "process_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
@@ -125,8 +125,13 @@ class _Reading:
         """Note who feeds the calls in `found`; what is printed into a shell is a script of its own."""
         fed = [replace(call, fed_by=(*call.fed_by, *by)) for call in found]
         shown = next((call for call in reversed(by) if call.program != "tee"), by[-1])
-        if (text := printed(shown)) is not None and not set(fed[0].operands()) - {"-"}:
+        text = printed(shown)
+        if fed[0].program == "tee" and text is not None:
+            self._memory.wrote(fed[0], text, more=fed[0].has_flag("a", "--append"))
+        elif text is not None and not set(fed[0].operands()) - {"-"}:
             fed[0] = self._given(fed[0], text)
+        elif shown.program == "cat" and len(files := shown.operands()) == 1:
+            fed[0] = self._fed_file(fed[0], files[0])
         self._changed(found, fed, start)
         return fed
 
@@ -156,6 +161,8 @@ class _Reading:
         if found:
             last = replace(found[-1], writes=(*found[-1].writes, *writes))
             last = self._given(last, script) if script else last
+            for source in self._read_from(redirects):
+                last = self._fed_file(last, source)
             self._changed(found[-1:], [last], start)
             found = [*found[:-1], last]
             self._wrote(last, script, redirects)
@@ -199,6 +206,12 @@ class _Reading:
         words = [child for child in redirect.named_children if child.type in _WORDS and child.type != "number"]
         return [self._word(word) for word in words[:1]]
 
+    def _read_from(self, redirects: list[Node]) -> Iterator[str]:
+        """The files at a call's input."""
+        for redirect in redirects:
+            if redirect.type == "file_redirect" and any(child.type == "<" for child in redirect.children):
+                yield from (self._word(child) for child in redirect.named_children if child.type in _PLAIN)
+
     def _variable_assignment(self, node: Node) -> list[Call]:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is not None and name.type == "variable_name":
@@ -229,7 +242,7 @@ class _Reading:
         if name is None or body is None:
             return []
         called = text_of(name)
-        if any(_calls_function(command, called) for command in _in_background(body)):
+        if starts_itself(called, body):
             self._bombs.append(f"{called}()")
             return []
         self._memory.functions[called] = text_of(body)
@@ -276,12 +289,13 @@ class _Reading:
         return full
 
     def _with_file(self, call: Call) -> Call:
-        """The call with what is known of the file that it runs: its text, or who fetched it."""
         path = run_file(call)
-        if path is None:
-            return call
+        return call if path is None else self._running(call, path)
+
+    def _running(self, call: Call, path: str) -> Call:
+        """The call with what is known of a file that is its program: its text, or who fetched it."""
         place = placed(path, call.cwd)
-        call = replace(call, brought_by=self._memory.fetched.get(place))
+        call = replace(call, brought_by=self._memory.fetched.get(place) or call.brought_by)
         text = self._memory.texts.get(place)
         if text is None:
             return call
@@ -289,6 +303,12 @@ class _Reading:
             return replace(call, scripts=(*call.scripts, text))
         self._nested(text, keeps_place=call.program in SOURCES)
         return call
+
+    def _fed_file(self, call: Call, path: str) -> Call:
+        """The call with a file at its input, if that is a program for it; a database's is data."""
+        is_shell = call.program in SHELLS and not set(call.operands()) - {"-"}
+        is_program = is_shell or (LANGUAGES.fullmatch(call.program) is not None and takes_program(call))
+        return self._running(call, path) if is_program else call
 
     def _strings_fed(self, redirects: list[Node]) -> Iterator[str]:
         for redirect in redirects:
@@ -352,7 +372,7 @@ class _Reading:
         (call,) = found
         if call.program == "mktemp":
             return f"/tmp/{UNKNOWN}"  # noqa: S108 - where it makes them
-        return call.cwd if call.program == "pwd" else self._grown(printed(call) or UNKNOWN)
+        return call.cwd if call.program == "pwd" else self._grown((printed(call) or "").rstrip("\n") or UNKNOWN)
 
     def _visit_all(self, node: Node) -> list[Call]:
         return [call for child in node.named_children for call in self._visit(child)]
@@ -375,27 +395,6 @@ class _Reading:
             self._is_whole = False
             return UNKNOWN
         return value
-
-
-def _in_background(body: Node) -> Iterator[Node]:
-    """The commands of a function that it does not wait for."""
-    waiting = [(body, False)]
-    while waiting:
-        node, is_behind = waiting.pop()
-        if is_behind and node.type == "command":
-            yield node
-        for child, after in pairwise([*node.children, None]):
-            if child is not None:
-                waiting.append((child, is_behind or (after is not None and after.type == "&")))
-
-
-def _calls_function(command: Node, called: str) -> bool:
-    """Whether a command is a function of this name, or a shell that may know it."""
-    name = command.child_by_field_name("name")
-    program = text_of(name) if name is not None else ""
-    if program.rpartition("/")[2] in _MAY_CALL:
-        return re.search(rf"(?<![\w-]){re.escape(called)}(?![\w-])", text_of(command)) is not None
-    return program == called
 
 
 def _heredoc(redirect: Node) -> str:
