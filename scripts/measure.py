@@ -73,7 +73,7 @@ def measure(name: str, arguments: list[str], folder: Path = FOLDER) -> int:
     )
     sys.stdout.write(ran.stdout)
     text, figures = _parted(ran.stdout)
-    if ran.returncode > MISSED or (ran.returncode == MISSED and not figures):
+    if ran.returncode not in (0, MISSED) or (ran.returncode == MISSED and not figures):  # below 0: ended by a signal
         sys.stderr.write(f"{name}: status {ran.returncode}, nothing is kept\n")
         return ran.returncode
     output = Output(

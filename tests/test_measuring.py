@@ -47,7 +47,10 @@ def test_figures_without_words_are_a_table(tmp_path: Path) -> None:
     assert "schema_version" not in page
 
 
-@pytest.mark.parametrize("text", ["import sys; print('{}'); sys.exit(2)", "print('half'); raise ValueError"])
+KILLED = "import os; print('half', flush=True); os.kill(os.getpid(), 9)"
+
+
+@pytest.mark.parametrize("text", ["import sys; print('{}'); sys.exit(2)", "print('half'); raise ValueError", KILLED])
 def test_what_was_not_measured_leaves_the_output_before(text: str, tmp_path: Path) -> None:
     measure.measure("made", ["0"], _script(tmp_path))
     before = kept("made", tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from support.made_casts import keys, read_made, texts
@@ -124,3 +126,9 @@ def test_what_a_pager_wipes_away_is_no_key() -> None:
         *LS, *paged, *keys("vim a.txt"), (0.3, "\r\n"), (0.1, "\x1b[?1049h~"), (1, "\x1b[?1049l"), (0.1, PROMPT)
     )
     assert [(c.text, c.interactive) for c in found.commands] == [("ls", False), ("more a", False), ("vim a.txt", True)]
+
+
+def test_marks_that_never_end_are_passed_over_in_a_moment() -> None:
+    began_s = time.process_time()
+    assert texts(read_made(*LS, *keys("pwd"), (0.3, "\x1b]" * 40_000 + "\r\n"), (0.1, PROMPT)).commands)[0] == "ls"
+    assert time.process_time() - began_s < 3

@@ -169,3 +169,14 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"not a database, but long enough to be taken for one" * 40)
     with pytest.raises(UsageError, match="is no ledger"):
         Ledger(tmp_path)
+
+
+def test_of_two_outcomes_in_one_second_the_later_counts(tmp_path: Path) -> None:
+    admitted = _outcome("a")._replace(key="usual", state="admitted", at="2026-01-01T00:00:00Z")
+    refused = admitted._replace(key="strict", state="refused")
+    with Ledger(tmp_path) as ledger:
+        seen = []
+        for outcome in (refused, admitted, refused, admitted):
+            ledger.write(outcome)
+            seen += [one.state for one in ledger.latest()]
+    assert seen == ["refused", "admitted", "refused", "admitted"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from support.transcripts import transcript
@@ -92,6 +94,13 @@ def test_private_values_are_found(text: str, kind: str, value: str) -> None:
 )
 def test_ordinary_words_raise_no_alarm(text: str) -> None:
     assert _found(text) == set()
+
+
+@pytest.mark.parametrize("line", ["useradd " + "a" * 30_000 + "!", "useradd -m " * 3000])
+def test_accounts_that_a_session_makes_are_looked_for_in_a_moment(line: str) -> None:
+    began_s = time.process_time()
+    assert ("user", "alice") in _found(f"{line}\n-rw-r--r-- 1 alice alice 4 Feb 2 src")
+    assert time.process_time() - began_s < 3
 
 
 def test_the_name_of_a_file_is_passed_on_without_names_of_people() -> None:

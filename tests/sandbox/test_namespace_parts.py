@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, 
 from termarena.sandbox.namespace import commands as namespace_commands
 from termarena.sandbox.namespace import files as namespace_files
 from termarena.sandbox.namespace.inside import syscalls
+from termarena.sandbox.namespace.ondisk import DiskLayers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -422,6 +424,56 @@ async def test_a_large_file_of_the_root_is_replaced_without_being_copied(sandbox
         await box.write("/large", b"small")
         assert await out(box, "cat /large; echo >>/large") == "small"
         assert await box.read("/large") == b"small\n"
+
+
+async def test_who_does_not_wait_for_files_to_be_removed_ends_the_sandboxes_all_the_same(
+    sandbox_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settling, settled = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def settle(_: DiskLayers) -> None:
+        loop.call_soon_threadsafe(settling.set)
+        settled.wait()
+
+    monkeypatch.setattr(DiskLayers, "settle", settle)
+    driver = NamespaceDriver(home=sandbox_home)
+    starting = driver.start(SandboxSpec())
+    box = await starting.__aenter__()
+    closing = asyncio.create_task(driver.aclose())
+    await settling.wait()
+    closing.cancel()
+    try:
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+    finally:
+        settled.set()
+    async with asyncio.timeout(20):
+        with pytest.raises(SandboxBroken):
+            await box.exec(["sleep", "60"])
+        with contextlib.suppress(SandboxBroken):
+            await starting.__aexit__(None, None, None)
+    assert driver.list() == ()
+
+
+LEASES = """
+import fcntl, os, signal
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = os.open("/srv/f", os.O_RDONLY)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+os.rename("/srv/f.py", "/srv/held")
+signal.pause()
+"""
+
+
+async def test_a_lease_on_a_file_holds_up_nobody_who_writes_it(sandbox_home: Path) -> None:
+    async with NamespaceDriver(home=sandbox_home) as driver, driver.start(SandboxSpec()) as box:
+        await box.write("/srv/f", b"old")
+        await box.write("/srv/f.py", LEASES.encode())
+        await out(box, "setsid python3 /srv/f.py >/dev/null 2>&1 & until test -e /srv/held; do :; done")
+        async with asyncio.timeout(10):  # the kernel gives up a lease after 45 s
+            await box.write("/srv/f", b"new")
+        assert await box.read("/srv/f") == b"new"
 
 
 async def test_a_mounted_folder_does_not_tell_where_it_lies_on_the_host(tmp_path: Path) -> None:

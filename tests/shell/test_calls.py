@@ -8,7 +8,7 @@ import pytest
 
 from termarena.shell.calls import UNKNOWN
 from termarena.shell.effects import changes_state, is_pager
-from termarena.shell.reader import ShellReader
+from termarena.shell.reader import MOST_FEEDERS, MOST_NESTED_EVER, ShellReader
 from termarena.shell.runners import LONGEST_COMMAND
 
 
@@ -98,7 +98,33 @@ def test_what_a_short_line_grows_into_has_an_end(text: str) -> None:
 
 def test_a_long_pipeline_is_read_once() -> None:
     calls = ShellReader().read(" | ".join(["cat > f"] * 200)).calls
-    assert [len(call.fed_by) for call in calls] == list(range(200))
+    assert [len(call.fed_by) for call in calls] == [min(before, MOST_FEEDERS) for before in range(200)]
+
+
+def test_what_a_pipeline_holds_grows_with_its_length() -> None:
+    found = ShellReader().read("|".join(["a"] * 2000))
+    assert sum(len(call.fed_by) for call in found.calls) < 200_000
+    assert not found.is_whole
+    assert len(ShellReader().read("a | b | c").calls[2].fed_by) == 2
+
+
+def test_a_long_function_is_looked_at_once() -> None:
+    began_s = time.process_time()
+    assert ShellReader().read("f() { " + "f " * 20_000 + "; }").bombs == ()
+    assert time.process_time() - began_s < 3
+
+
+def test_a_place_has_an_end() -> None:
+    reader = ShellReader()
+    reader.read("cd aaaaaaaaa;" * 1000)
+    assert len(reader.memory.cwd) < 4200
+
+
+def test_a_file_that_is_run_again_and_again_is_not_read_for_ever() -> None:
+    reader = ShellReader()
+    reader.read("echo '" + "true;" * 10_000 + "' > long.sh")
+    reader.memory.nested = MOST_NESTED_EVER - 70_000
+    assert [reader.read("bash long.sh").is_whole for _ in range(2)] == [True, False]
 
 
 def test_a_here_document_and_where_its_line_writes() -> None:

@@ -202,8 +202,10 @@ class Ledger:
 
     def latest(self) -> list[Outcome]:
         """The last outcome of every recording, in the order of their sources."""
-        query = "select o.* from outcomes o where at = (select max(at) from outcomes where recording = o.recording)"
-        with closing(self._database.execute(f"{query} group by recording order by source")) as rows:
+        # Times are whole seconds: of two in one, the one that was written last, which has the higher row.
+        last = "select rowid from outcomes where recording = o.recording order by at desc, rowid desc limit 1"
+        query = f"select o.* from outcomes o where o.rowid = ({last}) order by source"  # noqa: S608 - no value in it
+        with closing(self._database.execute(query)) as rows:
             return [Outcome(*row) for row in rows]
 
     def find(self, name: str) -> Outcome:

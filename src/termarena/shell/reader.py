@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from termarena.shell.bombs import starts_itself
 from termarena.shell.calls import (
     LANGUAGES,
     SHELLS,
@@ -37,10 +38,15 @@ __all__ = ["ShellReader"]
 DEEPEST: Final = 4
 MOST_NESTED: Final = 4 * LONGEST_COMMAND
 """Characters of scripts within scripts; functions that call each other would have no end."""
+MOST_NESTED_EVER: Final = 10 * MOST_NESTED
+"""The same for a whole session: a line that runs a file is short, and the file may be long."""
+MOST_FEEDERS: Final = 64
+"""How far back a pipeline is followed: each of its calls holds those before it."""
 _READS_SCRIPTS: Final = SHELLS | SOURCES | {"ssh"}
 _SHEBANG: Final = re.compile(r"#!.*\b(?:python|perl|ruby|node|php|lua|awk)")
 _IDLE: Final = frozenset({"sleep", "wait", "read", "break", "exit", "return"})
 _ALWAYS: Final = re.compile(r"true|:|1|\[\s+1\s+\]|\(\(\s*1\s*\)\)")
+_PLAIN: Final = frozenset({"word", "string", "raw_string", "concatenation", "simple_expansion", "expansion"})
 _WORDS: Final = frozenset(
     {"word", "string", "raw_string", "concatenation", "simple_expansion", "expansion", "number", "ansi_c_string",
      "command_substitution", "process_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
@@ -110,7 +116,8 @@ class _Reading:
             start = len(self._calls)
             found = self._visit(child)
             if before and found:
-                found = self._feed(found, tuple(before), start)
+                self._is_whole &= len(before) <= MOST_FEEDERS
+                found = self._feed(found, tuple(before[-MOST_FEEDERS:]), start)
             before += found
         return before
 
@@ -118,8 +125,13 @@ class _Reading:
         """Note who feeds the calls in `found`; what is printed into a shell is a script of its own."""
         fed = [replace(call, fed_by=(*call.fed_by, *by)) for call in found]
         shown = next((call for call in reversed(by) if call.program != "tee"), by[-1])
-        if (text := printed(shown)) is not None and not set(fed[0].operands()) - {"-"}:
+        text = printed(shown)
+        if fed[0].program == "tee" and text is not None:
+            self._memory.wrote(fed[0], text, more=fed[0].has_flag("a", "--append"))
+        elif text is not None and not set(fed[0].operands()) - {"-"}:
             fed[0] = self._given(fed[0], text)
+        elif shown.program == "cat" and len(files := shown.operands()) == 1:
+            fed[0] = self._fed_file(fed[0], files[0])
         self._changed(found, fed, start)
         return fed
 
@@ -149,6 +161,8 @@ class _Reading:
         if found:
             last = replace(found[-1], writes=(*found[-1].writes, *writes))
             last = self._given(last, script) if script else last
+            for source in self._read_from(redirects):
+                last = self._fed_file(last, source)
             self._changed(found[-1:], [last], start)
             found = [*found[:-1], last]
             self._wrote(last, script, redirects)
@@ -192,6 +206,12 @@ class _Reading:
         words = [child for child in redirect.named_children if child.type in _WORDS and child.type != "number"]
         return [self._word(word) for word in words[:1]]
 
+    def _read_from(self, redirects: list[Node]) -> Iterator[str]:
+        """The files at a call's input."""
+        for redirect in redirects:
+            if redirect.type == "file_redirect" and any(child.type == "<" for child in redirect.children):
+                yield from (self._word(child) for child in redirect.named_children if child.type in _PLAIN)
+
     def _variable_assignment(self, node: Node) -> list[Call]:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is not None and name.type == "variable_name":
@@ -219,13 +239,14 @@ class _Reading:
 
     def _function_definition(self, node: Node) -> list[Call]:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
-        called, text = (text_of(part) if part is not None else "" for part in (name, body))
-        again = rf"(?<![\w-]){re.escape(called)}(?![\w-])"
-        if called and re.search(rf"{again}[^;&|\n]*(?:\|\s*{again}[^;&\n]*)?&(?![&>])", text):
+        if name is None or body is None:
+            return []
+        called = text_of(name)
+        if starts_itself(called, body):
             self._bombs.append(f"{called}()")
             return []
-        self._memory.functions[called] = text
-        return self._apart(body) if body is not None else []
+        self._memory.functions[called] = text_of(body)
+        return self._apart(body)
 
     def _apart(self, node: Node) -> list[Call]:
         """Calls that lead the shell nowhere: those of a subshell, or of a function that is only defined."""
@@ -268,12 +289,13 @@ class _Reading:
         return full
 
     def _with_file(self, call: Call) -> Call:
-        """The call with what is known of the file that it runs: its text, or who fetched it."""
         path = run_file(call)
-        if path is None:
-            return call
+        return call if path is None else self._running(call, path)
+
+    def _running(self, call: Call, path: str) -> Call:
+        """The call with what is known of a file that is its program: its text, or who fetched it."""
         place = placed(path, call.cwd)
-        call = replace(call, brought_by=self._memory.fetched.get(place))
+        call = replace(call, brought_by=self._memory.fetched.get(place) or call.brought_by)
         text = self._memory.texts.get(place)
         if text is None:
             return call
@@ -281,6 +303,12 @@ class _Reading:
             return replace(call, scripts=(*call.scripts, text))
         self._nested(text, keeps_place=call.program in SOURCES)
         return call
+
+    def _fed_file(self, call: Call, path: str) -> Call:
+        """The call with a file at its input, if that is a program for it; a database's is data."""
+        is_shell = call.program in SHELLS and not set(call.operands()) - {"-"}
+        is_program = is_shell or (LANGUAGES.fullmatch(call.program) is not None and takes_program(call))
+        return self._running(call, path) if is_program else call
 
     def _strings_fed(self, redirects: list[Node]) -> Iterator[str]:
         for redirect in redirects:
@@ -301,6 +329,10 @@ class _Reading:
     def _nested(self, text: str, *, keeps_place: bool = False) -> None:
         self._budget.nested += len(text)
         if self._depth >= DEEPEST or len(text) > LONGEST_COMMAND or self._budget.nested > MOST_NESTED:
+            self._is_whole = False
+            return
+        self._memory.nested += len(text)
+        if self._memory.nested > MOST_NESTED_EVER:
             self._is_whole = False
             return
         cwd = self._memory.cwd
@@ -340,7 +372,7 @@ class _Reading:
         (call,) = found
         if call.program == "mktemp":
             return f"/tmp/{UNKNOWN}"  # noqa: S108 - where it makes them
-        return call.cwd if call.program == "pwd" else self._grown(printed(call) or UNKNOWN)
+        return call.cwd if call.program == "pwd" else self._grown((printed(call) or "").rstrip("\n") or UNKNOWN)
 
     def _visit_all(self, node: Node) -> list[Call]:
         return [call for child in node.named_children for call in self._visit(child)]

@@ -17,6 +17,8 @@ UNKNOWN: Final = "…"
 """Stands in a word for what only running the command would tell."""
 START: Final = "."
 """Where a session began, if nothing tells."""
+LONGEST_PLACE: Final = 4096
+"""As the kernel has it for a path."""
 FETCHERS: Final = frozenset({"curl", "wget", "fetch", "aria2c", "lwp-request"})
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|0?([0-7]{1,3})|([ntr\\]))")
 _PLAIN_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
@@ -42,11 +44,12 @@ def printed(call: Call) -> str | None:
     if call.program not in ("echo", "printf"):
         return None
     words = list(call.arguments)
-    is_escaped = call.program == "printf"
+    options = ""
     while call.program == "echo" and words and _ECHO_OPTION.fullmatch(words[0]):
-        is_escaped |= "e" in words.pop(0)
+        options += words.pop(0)
     text = " ".join(words)
-    return unescaped(text) if is_escaped else text
+    text = unescaped(text) if call.program == "printf" or "e" in options else text
+    return text if call.program == "printf" or "n" in options else text + "\n"
 
 
 def unescaped(text: str) -> str:
@@ -71,6 +74,8 @@ class Memory:
     """Files that its lines have written out, by their places."""
     fetched: dict[str, Call] = field(default_factory=dict)
     """Files that came from elsewhere, with the call that brought them."""
+    nested: int = 0
+    """Characters of scripts within its lines that were read so far."""
     _before: str = START
     _stack: list[str] = field(default_factory=list)
 
@@ -104,7 +109,7 @@ class Memory:
             self.fetched.pop(place, None)
 
     def _enter(self, place: str) -> None:
-        self.cwd, self._before = place, self.cwd
+        self.cwd, self._before = place if len(place) <= LONGEST_PLACE else UNKNOWN, self.cwd
 
     def _copied(self, source: str, target: str) -> None:
         if source in self.texts:
@@ -117,7 +122,10 @@ def _downloads(call: Call) -> list[str]:
     """The files that a download goes to, as far as its options or its address tell."""
     option = re.compile(r"-\w*o|--output" if call.program == "curl" else r"-\w*O|--output-document")
     named = [after for one, after in pairwise(call.arguments) if option.fullmatch(one) and after != "-"]
-    named += [word.partition("=")[2] for word in call.arguments if re.match(r"--output(?:-document)?=", word)]
+    joined = re.compile(
+        r"--output(?:-document)?=(.+)|-[A-Za-z]*?" + ("o" if call.program == "curl" else "O") + r"([^-].*)"
+    )
+    named += [found[1] or found[2] for word in call.arguments if (found := joined.fullmatch(word))]
     is_named_by_address = call.program != "curl" or call.has_flag("O", "--remote-name")
     addresses = [word for word in call.operands() if "/" in word] if is_named_by_address and not named else []
     return named + [address.partition("?")[0].rpartition("/")[2] for address in addresses]

@@ -32,7 +32,7 @@ MOST_PROMPTS: Final = 32
 _ENTER: Final = re.compile(rb"(?:\x1b\[[0-9;?]*[A-Za-z])*\r*\n")
 _WIPE: Final = re.compile(rb"\r(?:\x1b\[[0-9;]*[A-Za-z]|\r| )*")
 """What a pager leaves of its own last line: no key."""
-_ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")
+_ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
 
 
 class KeystrokeWatcher:

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.forge.screening.foreign import LOOKS_DANGEROUS, looks_harmful
+from termarena.forge.screening.foreign import looks_dangerous, looks_harmful
 from termarena.forge.screening.system_paths import first_whole
 from termarena.shell.calls import SHELLS, UNKNOWN
 from termarena.shell.remembering import FETCHERS, placed
@@ -31,6 +31,12 @@ _DISK_TOOLS: Final = frozenset(
     {"wipefs", "shred", "fdisk", "sfdisk", "cfdisk", "gdisk", "parted", "sgdisk", "mke2fs", "mkswap", "blkdiscard"}
     | {"hdparm", "badblocks", "truncate"}
 )
+_SHOWING: Final = {
+    **dict.fromkeys(("fdisk", "sfdisk", "gdisk"), frozenset({"-l", "--list"})),
+    "sgdisk": frozenset({"-p", "--print"}),
+    "parted": frozenset({"-l", "--list", "-s", "--script", "print"}),
+    "hdparm": frozenset({"-I", "-i", "-t", "-T", "-tT", "-Tt"}),
+}
 _NETWORK_DEVICE: Final = re.compile(r"/dev/(?:tcp|udp)/\S+")
 _SOCAT_SHELL: Final = re.compile(r"(?i)(?:exec|system):.*sh\b.*")
 _MINERS: Final = frozenset(
@@ -55,7 +61,7 @@ def dangers(script: Called, text: str) -> Iterator[Danger]:
         yield Danger("fork-bomb", "it starts processes without end", bomb[:200])
     for call in script.calls:
         yield from _in_call(call)
-    if not script.is_whole and LOOKS_DANGEROUS.search(text):
+    if not script.is_whole and looks_dangerous(text):
         yield Danger("unparsed", "it cannot be taken apart, and looks dangerous", text[:200])
 
 
@@ -119,7 +125,7 @@ def _overwrites_disk(call: Call) -> str | None:
     targets = list(call.writes)
     makes = call.program.startswith("mkfs")
     named = [word[3:] for word in call.arguments if word.startswith("of=")]
-    if makes or call.program in _DISK_TOOLS:
+    if (makes or call.program in _DISK_TOOLS) and not _only_shows(call):
         named += call.operands()
     elif call.program in ("cp", "tee", "mv"):
         targets += call.operands()[-1:]
@@ -128,6 +134,12 @@ def _overwrites_disk(call: Call) -> str | None:
         return f"it overwrites the disk {disks[0]}"
     is_unknown = (makes or call.program == "dd") and UNKNOWN in named
     return "it overwrites something, and nothing tells what" if is_unknown else None
+
+
+def _only_shows(call: Call) -> bool:
+    """Whether a tool for disks is asked for nothing but what is there."""
+    asked = {word for word in call.arguments if not word.startswith("/")}
+    return bool(asked) and asked <= _SHOWING.get(call.program, frozenset())
 
 
 def _pipes_to_shell(call: Call) -> str | None:

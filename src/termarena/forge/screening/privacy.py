@@ -89,7 +89,8 @@ _FILE_OWNERS: Final = re.compile(
     r"(?m)^[-dlbcps][-rwxsStT]{9}[.+@]? +\d+ +([A-Za-z][\w.-]{1,31}) +([A-Za-z][\w.-]{1,31}) "
 )
 _MADE_HERE: Final = re.compile(
-    r"\b(?:useradd|adduser|groupadd|addgroup)\b[^\n|;&]*?([A-Za-z_][\w.-]*)[ \t]*(?=$|[\n|;&])"
+    r"\b(?:useradd|adduser|groupadd|addgroup)\b[^\n|;&]{0,200}?"
+    r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})[ \t]{0,8}(?=$|[\n|;&])"
 )
 _SYSTEM_NAMES: Final = words(
     "daemon bin sys adm tty disk lp mail news uucp man proxy kmem dialout fax voice cdrom floppy tape sudo audio dip"

@@ -87,10 +87,12 @@ class NamespaceDriver:
     async def aclose(self) -> None:
         """Wait until the files of ended sandboxes are removed; end the fork server and what is still alive."""
         self._images.close()
-        await asyncio.to_thread(self._disk.settle)
-        await asyncio.to_thread(self._launcher.close)
-        self._store.close()
-        self._is_prepared = False
+        try:
+            await asyncio.to_thread(self._disk.settle)
+        finally:  # whoever waits no longer for files wants the processes ended all the same
+            await asyncio.to_thread(self._launcher.close)
+            self._store.close()
+            self._is_prepared = False
 
     def list(self) -> tuple[SandboxRecord, ...]:
         """See the contract."""

@@ -150,16 +150,17 @@ def _open_empty(path: str, mode: int) -> int:
         return open_inside(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, mode=mode)
     try:
         _check_regular(place, path)
-        return os.open(f"/proc/self/fd/{place}", os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        # Not blocking: whoever holds a lease on it would keep process 1 waiting for most of a minute.
+        return os.open(f"/proc/self/fd/{place}", os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC)
     finally:
         os.close(place)
 
 
 def _open_to_write(path: str, mode: int) -> int:
-    """Open or create; a file that cannot be written in place because the host owns it is replaced."""
+    """Open or create; a file that cannot be written in place, because the host owns it or for a lease, is replaced."""
     try:
         return _open_empty(path, mode)
-    except PermissionError:
+    except (PermissionError, BlockingIOError):
         parent = open_inside(os.path.dirname(path) or "/", os.O_PATH | os.O_DIRECTORY)
         try:
             os.unlink(os.path.basename(path), dir_fd=parent)
