@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from termarena.core.errors import SandboxBroken
 from termarena.grading import GradingJob
 from termarena.grading.absent import runners_of
 
@@ -52,6 +53,24 @@ async def test_a_runner_that_the_agent_is_to_bring_is_its_own_affair(bench: Benc
     assert (verdict.reward, verdict.fault) == (0.0, None)
 
 
+@pytest.mark.needs("user-namespaces")
+async def test_a_runner_where_the_tasks_own_path_leads_gives_its_zero(bench: Bench) -> None:
+    brought = f"mkdir -p /srv/bin; printf '#!/bin/sh\\nexit 1\\n' >/srv/bin/{MISSING}; chmod +x /srv/bin/*"
+    own = '[verifier.env]\nPATH = "/srv/bin:/usr/local/bin:/usr/bin:/bin"\n'
+    verdict = await bench.sealed(bench.harbor(STOCK, more=own), brought)
+    assert (verdict.reward, verdict.fault) == (0.0, None)
+
+
+@pytest.mark.needs("user-namespaces")
+async def test_a_look_that_fails_leaves_the_zero_as_it_is(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> tuple[str, ...]:
+        raise SandboxBroken("box", "it ended")
+
+    monkeypatch.setattr("termarena.grading.grader.absent_runners", fail)
+    verdict = await bench.sealed(bench.harbor(STOCK))
+    assert (verdict.reward, verdict.fault) == (0.0, None)
+
+
 @pytest.mark.parametrize(
     ("script", "runners"),
     [
@@ -63,6 +82,7 @@ async def test_a_runner_that_the_agent_is_to_bring_is_its_own_affair(bench: Benc
         ("apt-get install -y pytest; echo uvx", ()),
         ("pip install pytest\nsource .venv/bin/activate\npytest", ()),
         ("pip install pytest\nexport PATH=/opt/x:$PATH\npytest", ()),
+        ("curl -L https://a.example.com/i | UV_INSTALL_DIR=/opt/uv sh\n. /opt/uv/env\nuvx pytest", ()),
         ("pip install pytest\npytest || python3 -m pytest", ()),
         ("pip install pytest\n/opt/venv/bin/pytest; pytest-3 x; pytest.sh", ()),
     ],

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from termarena.grading.suites import TEXT_BYTES
+from termarena.sandbox.bare import filled_in
 from termarena.tasks.lint.shell import downloads, statements
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _RUNNER: Final = re.compile(
     r"(?P<program>uvx|uv|pytest|py\.test|tox|nox|nose2|bats)(?![\w./=-])"
 )
 """Programs that run tests and do nothing else, where a command begins."""
-_ELSEWHERE: Final = re.compile(r"\bactivate\b|\bPATH=|\balias\b|-m[ \t]+(pytest|unittest)\b")
+_ELSEWHERE: Final = re.compile(r"\bactivate\b|\bPATH=|\b\w+_(DIR|HOME|INSTALL)=|\balias\b|-m[ \t]+(pytest|unittest)\b")
 """What leads to a runner that a look at the usual places does not find."""
 LOOK_S: Final = 20.0
 _IS_ANY_THERE: Final = """
@@ -54,5 +55,6 @@ async def absent_runners(box: Sandbox, job: GradingJob) -> tuple[str, ...]:
     if not runners:
         return ()
     words = ["/bin/sh", "-c", _IS_ANY_THERE, "sh", *runners]
-    done = await box.exec(words, user=job.user, cwd="/", timeout_s=LOOK_S, max_output_bytes=1 << 12)
+    env = filled_in(job.grading.env, job.variables)
+    done = await box.exec(words, user=job.user, cwd="/", env=env, timeout_s=LOOK_S, max_output_bytes=1 << 12)
     return runners if done.exit_status == NONE_IS else ()

@@ -74,7 +74,8 @@ def _scene(
     words = (path or task.environment.env.get("PATH") or SYSTEM_PATH).split(":")
     folders = tuple(dict.fromkeys(word.rstrip("/") for word in words if word.startswith("/") and word.strip("/")))
     start = (workdir or task.environment.workdir or "").rstrip("/")
-    started_in, searched = {start, *entered_folders(task)}, named_paths(task)
+    started_in = {start, *(folder.rstrip("/") for folder in entered_folders(task))}
+    searched = {folder.rstrip("/") for folder in named_paths(task)}
     return Scene(
         changes=tuple(change for change in changes.changes if is_watched(change, folders)),
         task=task,

@@ -2,12 +2,13 @@
 
 A new `difflib.py` in the working folder may be an honest helper of the agent's programs, and may be what ends
 `python -m unittest` with success. Its text does not tell, so it is tried: what runs the tests gets the module that the
-file stands before, every other process the file itself, and the same tests are asked again.
+file stands before, every other process and the agent's own modules the file itself, and the same tests are asked again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,26 +21,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from termarena.grading.contract import IntegrityFinding, Verdict
-    from termarena.sandbox.contract import Change, Sandbox
+    from termarena.sandbox.contract import Change, FileChanges, Sandbox
 
 __all__ = ["StandIns", "holds", "learnt", "settled", "stand_in_for"]
 
 SOURCE_BYTES: Final = 4 << 20
 AT_ONCE: Final = 6
 MOST_TOLD: Final = 25
+MOST_SOURCES: Final = 2000
 LAY_S: Final = 60.0
 READABLE: Final = 0o644
 ALL_BITS: Final = 0o777
 # $1: a file to make, $2: what it holds, the rest: modules, as paths without an ending. What Python would take before a
-# plain source is removed, and so are links, and compiled code, which need not be checked against its source.
+# plain source is removed, and so are links, and compiled code, which need not be checked against its source; also what
+# is no file where a stand-in is to be.
 _CLEAR: Final = r"""
 mark=$1; token=$2; shift 2
 for module do
-  rm -f -- "$module".so "$module".*.so "$module".pyc "${module%/*}/__pycache__/${module##*/}".*
+  rm -rf -- "$module".so "$module".*.so "$module".pyc "${module%/*}/__pycache__/${module##*/}".*
   if [ -L "$module" ]; then rm -f -- "$module"; fi
-  rm -f -- "$module"/__init__.so "$module"/__init__.*.so "$module"/__init__.pyc "$module"/__pycache__/__init__.*
+  rm -rf -- "$module"/__init__.so "$module"/__init__.*.so "$module"/__init__.pyc "$module"/__pycache__/__init__.*
   for source in "$module.py" "$module/__init__.py"; do
-    if [ -L "$source" ]; then rm -f -- "$source"; fi
+    if [ -L "$source" ] || [ ! -f "$source" ]; then rm -rf -- "$source"; fi
   done
 done
 printf %s "$token" >"$mark" && chmod 666 "$mark"
@@ -48,7 +51,7 @@ _CALL: Final = """
 
 if not taken_from_elsewhere(__name__, __file__, {mark!r}):
     __doc__ = None
-    del is_same, is_there, posix, runs_tests, sys, taken_from_elsewhere
+    del RUNNERS, importer, is_found_in, is_same, lines_of, posix, runs_tests, sys, taken_from_elsewhere
     exec(compile({source!r}, __file__, "exec", dont_inherit=True))
 """
 
@@ -63,8 +66,9 @@ class StandIns:
     token: str
 
     @classmethod
-    async def lay(cls, box: Sandbox, shadows: Sequence[Change]) -> StandIns:
-        """Put one in the place of each of these files. Raises `SandboxFileError` where that cannot be done."""
+    async def lay(cls, box: Sandbox, shadows: Sequence[Change], changes: FileChanges) -> StandIns:
+        """Put one in the place of each of these files; `changes` are all that the agent made. Raises `SandboxFileError`
+        where that cannot be done."""
         token = secrets.token_hex(8)
         laid = cls(box, f"/.termarena-{token}", token)
         sources = await _sources(box, shadows)
@@ -74,6 +78,8 @@ class StandIns:
         if done.exit_status != 0:
             problem = done.stderr.decode("utf-8", "replace").strip()[-200:]
             raise SandboxFileError("write", laid.mark, problem=problem or f"status {done.exit_status}")
+        own = "\n".join(_sources_beside(shadows, changes)).encode("utf-8", "surrogateescape")
+        await box.write(f"{laid.mark}-own", own, mode=READABLE, user="root")
         modes = {shadow.path: shadow.mode or 0 for shadow in shadows if shadow.kind == "file"}
         for path, source in sources.items():
             mode = READABLE | (modes.get(path, 0) & ALL_BITS)
@@ -132,6 +138,14 @@ async def _sources(box: Sandbox, shadows: Iterable[Change]) -> dict[str, bytes]:
     found = dict(zip(plain, await asyncio.gather(*map(source, plain)), strict=True))
     others = {f"{_module(path)}.py": b"" for path in paths if not path.endswith(".py")}
     return others | found
+
+
+def _sources_beside(shadows: Iterable[Change], changes: FileChanges) -> list[str]:
+    """The agent's own sources in the folders of such files and below."""
+    tops = tuple({f"{_module(shadow.path).rpartition('/')[0]}/" for shadow in shadows})
+    written = (one.path for one in changes.changes if one.change in ("added", "modified") and one.kind != "folder")
+    found = (path for path in written if path.endswith(".py") and path.startswith(tops) and "\n" not in path)
+    return list(itertools.islice((path for path in found if "/site-packages/" not in path), MOST_SOURCES))
 
 
 def _module(path: str) -> str:

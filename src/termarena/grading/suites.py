@@ -27,7 +27,7 @@ _RUN_BY_NAME: Final = re.compile(
 )
 _KEPT_OFF: Final = frozenset("IP")
 """Flags with which Python does not look into the folder that it is started in."""
-_ENTERED: Final = re.compile(r"\bcd[ \t]{1,8}[\"']?(?P<folder>/[\w./+-]{1,200})|\bcwd=[\"'](?P<named>/[\w./+-]{1,200})")
+_ENTERED: Final = re.compile(r"\bcd[ \t]{1,8}[\"']?(?P<folder>/[\w./+-]{0,200})|\bcwd=[\"'](?P<named>/[\w./+-]{0,200})")
 _SEARCHED: Final = re.compile(
     r"PYTHONPATH=[\"']?(?P<path>[\w./:+${}-]{1,400})|sys\.path\.insert\(0, ?[\"'](?P<first>[\w./+-]{1,200})"
 )
@@ -57,8 +57,11 @@ def entered_folders(task: Task) -> frozenset[str]:
 
 
 def named_paths(task: Task) -> frozenset[str]:
-    """The folders that Python is told to look for modules in, before its own library; `.` is wherever it is started."""
+    """The folders that Python is told to look for modules in, before its own library, by the tests or by the variables
+    that the task gives them; `.` is wherever it is started."""
     found = [one["path"] or one["first"] for text in _all_texts(task) for one in _SEARCHED.finditer(text)]
+    given = (task.environment.env, task.grading.env, *(step.grading.env for step in task.steps))
+    found += [variables["PYTHONPATH"] for variables in given if variables.get("PYTHONPATH")]
     parts = [part for path in found for part in path.split(":")]
     return frozenset(posixpath.normpath(part) if part.startswith("/") else HERE for part in parts)
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Judge", "is_live_evidence", "under_limits", "under_policy"]
 
 NO_RECORDING: Final = "the tests are typed into the agent's own shell, which has its own way to the network"
+UNTRIED: Final = "the tests could not be tried without the agent's modules that stand before others"
+TRIES: Final = 2
 
 
 @runtime_checkable
@@ -130,10 +132,16 @@ def _aside(path: Path, graded_in: GradedIn) -> Path:
 
 
 async def _surely(grade: Callable[[Case], Awaitable[Verdict]], case: Case) -> Verdict:
-    """The verdict, asked for once more where the sandbox failed: a state that breaks sandboxes breaks the next too."""
+    """The verdict, asked for once more where the sandbox failed, or the tests could not be run: a state that breaks
+    sandboxes breaks the next too, and what the tests fetch may be there the next time."""
     verdict = await grade(case)
-    has_broken = verdict.fault is not None and verdict.fault.reason == "sandbox"
+    has_broken = verdict.fault is not None and verdict.fault.reason in ("sandbox", "cannot_run")
     return await grade(case) if has_broken else verdict
+
+
+def _untried(verdict: Verdict, error: SandboxError) -> Verdict:
+    fault = GradingFault(reason="sandbox", message=f"{UNTRIED}: {error.message}")
+    return verdict.model_copy(update={"reward": None, "raw_reward": None, "rewards": {}, "fault": fault})
 
 
 class Judge:
@@ -224,20 +232,26 @@ class Judge:
 
     async def _tried_without_shadows(self, case: Case, verdict: Verdict) -> Verdict:
         """The verdict; where it hangs on new modules of the agent's that stand before others, with that held against
-        it. Tests that fail now and then are asked twice before that."""
+        it. Tests that fail now and then are asked twice before that. A state that breaks the trial, twice, gets no
+        verdict from it: whose fault that is, the state before the agent came will tell."""
         is_found = any(finding.rule == MODULE.id for finding in verdict.findings)
         if not is_found or verdict.reward is None or verdict.reward <= 0:
             return verdict
         shadows = shadowing(case.changes, case.task, workdir=case.box.spec.workdir)
         if not shadows:
             return verdict
-        for _ in range(2):
+        hung, broken = 0, 0
+        while hung < TRIES:
             try:
-                hangs = await self._hangs_on(shadows, case, verdict)
-            except SandboxError:
+                if not await self._hangs_on(shadows, case, verdict):
+                    return settled(verdict, shadows)
+                hung += 1
+            except CapabilityMissing:
                 return verdict  # nothing is known: the warning that it was not tried stays
-            if not hangs:
-                return settled(verdict, shadows)
+            except SandboxError as error:
+                broken += 1
+                if broken == TRIES:
+                    return verdict if self._options.integrity == "report" else _untried(verdict, error)
         return apply(settled(verdict, shadows, hangs=True), (), integrity=self._options.integrity)
 
     async def _hangs_on(self, shadows: tuple[Change, ...], case: Case, verdict: Verdict) -> bool:
@@ -246,7 +260,7 @@ class Judge:
         with staged("unshadowed") as folder:
             job = replace(self._job(case), output=folder / "output", logs=None)
             async with self._fork(case) as fork:
-                laid = await StandIns.lay(fork, shadows)
+                laid = await StandIns.lay(fork, shadows, case.changes)
                 control = await self._grader.grade(fork, job, graded_in="sealed", changes=case.changes)
                 if control.fault is not None and control.fault.reason == "sandbox":
                     raise SandboxError(control.fault.message)

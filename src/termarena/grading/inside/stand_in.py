@@ -7,30 +7,41 @@ interpreter itself: anything else may be what it stands in for.
 import posix
 import sys
 
+RUNNERS = ("site", "unittest", "pytest", "_pytest", "pluggy", "iniconfig")
+"""Modules that are there before any test."""
+
 
 def taken_from_elsewhere(name: str, path: str, mark: str) -> bool:
     """Whether this process runs the tests and now has the module `name` from another place than this file, `path`; the
-    file `mark` is then longer than before."""
+    file `mark` is then longer than before. Files that the agent wrote itself get what it gave them, in this process
+    too: they stand in the file `mark` with `-own` behind it, one in each line. Raises `ModuleNotFoundError` where there
+    is none elsewhere and what runs tests asks for it; to others it may be what they lack."""
     if "." in name or name == "__main__":
         return False
     here = path.rpartition("/")[0]
     if path.endswith("/__init__.py"):
         here = here.rpartition("/")[0]
+    here = here or "/"
     try:
         with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123 - what pathlib imports may be what is stood in for
             words = file.read().split(b"\0")[1:-1]
         others = [place for place in sys.path if place and not is_same(place, here)]
-        is_tests = runs_tests(words, here)
+        module, source = importer(path)
+        is_tests = runs_tests(words, here) and source not in lines_of(mark + "-own")
         spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name, others) if is_tests else None
     except (OSError, KeyError):
         return False
-    if spec is None or spec.loader is None:
+    if spec is not None and spec.loader is None:
+        spec = None  # a folder without a source
+    if not is_tests or (spec is None and module.partition(".")[0] not in RUNNERS):
         return False
     try:
         with open(mark, "ab") as file:  # noqa: PTH123 - as above
             file.write(b"+")
     except OSError:
         pass
+    if spec is None:
+        raise ModuleNotFoundError("No module named " + repr(name), name=name)
     sys.modules["_frozen_importlib"]._load(spec)  # noqa: SLF001 - importlib's own modules may be what is stood in for
     return True
 
@@ -44,13 +55,33 @@ def is_same(place: str, here: str) -> bool:
     return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 
 
-def is_there(path: bytes) -> bool:
-    """Whether something is at a path."""
+def lines_of(path: str) -> "list[bytes]":
+    """The lines of a file; none where it cannot be read."""
     try:
-        posix.stat(path)
+        with open(path, "rb") as file:  # noqa: PTH123 - as above
+            return file.read().split(b"\n")
     except OSError:
+        return []
+
+
+def importer(path: str) -> "tuple[str, bytes]":
+    """The name and the file of the module that asks for the one in this file."""
+    frame = sys._getframe()  # noqa: SLF001 - inspect may be what is stood in for
+    while frame.f_back is not None:
+        frame = frame.f_back
+        source, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__"))
+        if source != path and not source.startswith("<frozen importlib") and module != "importlib":
+            return module, source.encode("utf-8", "surrogateescape")
+    return "", b""
+
+
+def is_found_in(here: str, module: str) -> bool:
+    """Whether Python finds a module in this folder: a folder without a source does not stand before a package."""
+    spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(module)
+    if spec is None:
         return False
-    return True
+    places = list(spec.submodule_search_locations or [spec.origin or ""])
+    return is_same(places[0].rpartition("/")[0] or "/", here)
 
 
 def runs_tests(words: "list[bytes]", here: str) -> bool:
@@ -64,9 +95,8 @@ def runs_tests(words: "list[bytes]", here: str) -> bool:
         for at in range(1, len(word)) if not word.startswith(b"--") else ():
             letter, rest = word[at : at + 1], word[at + 1 :]
             if letter == b"m":
-                main = b"/" + (rest or (words or [b""])[0]).partition(b".")[0]
-                module = here.encode("utf-8", "surrogateescape") + main
-                return not is_there(module) and not is_there(module + b".py")
+                main = (rest or (words or [b""])[0]).partition(b".")[0]
+                return not is_found_in(here, main.decode("utf-8", "surrogateescape"))
             if letter == b"c":
                 return False
             if letter in (b"W", b"X"):

@@ -45,7 +45,7 @@ _RUNNERS: Final = _FRAMEWORKS | sys.stdlib_module_names | {"nose2", "behave", "r
 """Modules that tests run by name and that no task asks for."""
 _IMPORTED: Final = (
     _RUNNERS
-    | {"annotationlib", "asyncore", "distutils", "imp"}
+    | {"annotationlib", "asyncore", "distutils", "imp", "sitecustomize", "usercustomize"}
     | {"attr", "attrs", "colorama", "exceptiongroup", "importlib_metadata", "packaging", "py", "pygments", "tomli"}
 )
 """Modules that what runs the tests imports: those of Python, other versions' too, and of pytest."""
