@@ -23,6 +23,14 @@ extern char **environ;
 static const char *const names[SETTINGS] = {"LD_PRELOAD=", "FAKETIME=", "FAKETIME_DONT_FAKE_MONOTONIC="};
 static char settings[SETTINGS][LONGEST];
 
+typedef int searching(const char *, char *const[], char *const[]);
+typedef int spawning(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+                     char *const[], char *const[]);
+
+/* Looked up at the start: between a fork and an exec of a program with threads, another of them may hold the lock. */
+static searching *real_execvpe;
+static spawning *real_posix_spawn, *real_posix_spawnp;
+
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted, struct timespec *left) {
     struct timespec moment = *wanted;
     if (clock == CLOCK_REALTIME && (flags & TIMER_ABSTIME))
@@ -44,6 +52,9 @@ __attribute__((constructor)) static void remember(int count, char **words, char 
         if (found && strlen(found) < LONGEST)
             strcpy(settings[at], found);
     }
+    real_execvpe = (searching *)dlsym(RTLD_NEXT, "execvpe");
+    real_posix_spawn = (spawning *)dlsym(RTLD_NEXT, "posix_spawn");
+    real_posix_spawnp = (spawning *)dlsym(RTLD_NEXT, "posix_spawnp");
 }
 
 static size_t length(char *const env[]) {
@@ -74,31 +85,23 @@ int execv(const char *path, char *const words[]) {
     return execve(path, words, environ);
 }
 
-typedef int searching(const char *, char *const[], char *const[]);
-
 int execvpe(const char *name, char *const words[], char *const env[]) {
     char *room[length(env) + SETTINGS + 1];
-    searching *next = (searching *)dlsym(RTLD_NEXT, "execvpe");
-    return next(name, words, completed(env, room));
+    return real_execvpe(name, words, completed(env, room));
 }
 
 int execvp(const char *name, char *const words[]) {
     return execvpe(name, words, environ);
 }
 
-typedef int spawning(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
-                     char *const[], char *const[]);
-
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes, char *const words[], char *const env[]) {
     char *room[length(env) + SETTINGS + 1];
-    spawning *next = (spawning *)dlsym(RTLD_NEXT, "posix_spawn");
-    return next(pid, path, actions, attributes, words, completed(env, room));
+    return real_posix_spawn(pid, path, actions, attributes, words, completed(env, room));
 }
 
 int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const words[], char *const env[]) {
     char *room[length(env) + SETTINGS + 1];
-    spawning *next = (spawning *)dlsym(RTLD_NEXT, "posix_spawnp");
-    return next(pid, name, actions, attributes, words, completed(env, room));
+    return real_posix_spawnp(pid, name, actions, attributes, words, completed(env, room));
 }

@@ -17,7 +17,7 @@ def pace():
     started = time.monotonic()
     for _ in range(5):
         subprocess.run(["/bin/sh", "-c", ":"])
-    return min(15.0, max(3.0, 100 * (time.monotonic() - started)))
+    return min(15.0, max(8.0, 100 * (time.monotonic() - started)))
 
 
 PACE = pace()
