@@ -329,3 +329,19 @@ def test_a_sandbox_ends_before_the_hosts_disk_can_have_no_more_files() -> None:
     found = _in_a_small_home("400m,nr_inodes=20000", "litter")
     assert "the disk of this machine is nearly full" in str(found["problem"])
     assert found["left"] == []
+
+
+async def test_what_strayed_into_the_home_is_no_sandbox_and_in_nobodys_way(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    home = tmp_path_factory.mktemp("strayed")
+    for name in ("sandboxes/stray", "sandboxes/.stray", "layers/stray", "layers/ta-odd/of-somebody"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("")
+    (home / "layers/ta-zzz").mkdir()
+    os.utime(home / "sandboxes/.stray", (0, 0))
+    async with NamespaceDriver(home=home) as driver:
+        async with driver.start(SMALL) as box:
+            assert await out(box, "echo fine") == "fine"
+        assert {record.id for record in driver.list()} == {"ta-odd"}
+    assert _layers(home) == {"stray", "ta-odd"}

@@ -16,8 +16,10 @@ import contextlib
 import errno
 import fcntl
 import json
+import math
 import os
 import shutil
+import stat
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -142,16 +144,22 @@ def _about(folder: Path) -> dict[str, object]:
 
 
 def _folders(parent: Path, *, unfinished: bool = False) -> list[Path]:
-    """What was claimed; or that whose making began long ago and never ended."""
-    found = []
-    with contextlib.suppress(FileNotFoundError):
-        found = [path for path in sorted(parent.iterdir()) if path.name.startswith(".") == unfinished]
-    if not unfinished:
-        return found
-    long_ago = time.time() - UNFINISHED_AFTER_S
-    with contextlib.suppress(FileNotFoundError):
-        found = [path for path in found if path.stat().st_mtime < long_ago]
-    return found
+    """What was claimed; or that whose making began long ago and never ended. A file that strayed there is neither."""
+    try:
+        there = sorted(parent.iterdir())
+    except FileNotFoundError:
+        return []
+    before_s = time.time() - UNFINISHED_AFTER_S if unfinished else math.inf
+    return [path for path in there if path.name.startswith(".") == unfinished and _is_folder_of(path, before_s)]
+
+
+def _is_folder_of(path: Path, before_s: float) -> bool:
+    """Whether it is a folder that was last changed before then; one that vanishes meanwhile is none."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_mtime < before_s
 
 
 def list_traces(parent: Path) -> tuple[SandboxRecord, ...]:

@@ -212,7 +212,11 @@ class DiskLayers:
             poll.poll()
         finally:
             os.close(removing)
-        return self._finish(layer)
+        try:
+            return self._finish(layer)
+        except OSError:
+            self.left.add(layer)
+            return False
 
     def _finish(self, layer: Path) -> bool:
         """Remove what is left of a layer whose changes have been removed; False where they are still there."""
