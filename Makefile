@@ -52,10 +52,11 @@ endef
 
 demo: $(BASE)
 	@$(BIN)/termarena run --dataset samples --agent oracle
+	@echo 'for the command itself: source $(BIN)/activate; everything beyond runs (proofs, forge, servers): make setup' >&2
 
 demo-llm: $(READY)
-	@eval "$$(.ci/small-model start)"; trap '.ci/small-model stop' EXIT; \
-		$(BIN)/termarena run --dataset samples --task '*/hello-world' --agent tools-text --examples builtin \
+	@started=$$(.ci/small-model start) || exit 1; eval "$$started"; trap '.ci/small-model stop' EXIT; \
+		$(BIN)/termarena run --dataset samples --task hello-world --agent tools-text --examples builtin \
 			--model "llamacpp:smollm2@$$TERMARENA_SMALL_MODEL" --temperature 0 --max-steps 3 --max-reply-tokens 200
 
 test: $(READY)

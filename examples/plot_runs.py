@@ -23,7 +23,7 @@ def row(report: dict, number: int) -> str:
     return (
         f'{label}<line x1="{at(low)}" x2="{at(high)}" y1="{y}" y2="{y}" stroke="gray" stroke-width="4"/>'
         f'<circle cx="{at(report["accuracy"])}" cy="{y}" r="5" fill="{fill}" stroke="black"/>'
-        f'<text x="{LEFT + WIDTH + 14}" y="{y + 4}">{report["accuracy"]:.0%}</text>'
+        f'<text x="{LEFT + WIDTH + 14}" y="{y + 4}">{100 * report["accuracy"]:.0f} %</text>'
     )
 
 

@@ -61,7 +61,7 @@ def _row(proof: Proof) -> str:
         f"{proof.solvable.passes} of {proof.solvable.attempts}",
         f"{mutants.killed} of {mutants.killed + len(mutants.survivors)}",
         f"{proof.equivalent.passes} of {proof.equivalent.variants}",
-        f"{earned.sealed:.0%}, {earned.live:.0%}, {earned.live_raw:.0%}",
+        f"{100 * earned.sealed:.0f} %, {100 * earned.live:.0f} %, {100 * earned.live_raw:.0f} %",
         f"{proof.seconds:.0f} s",
     )
     return f"| {' | '.join(cells)} |"

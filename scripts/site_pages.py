@@ -266,7 +266,7 @@ def _performance_pages() -> Iterator[tuple[str, str]]:
     """One page per script of benchmarks/: its latest output, then what is said about it; and one that lists them."""
     text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     head, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
-    rows = ["| measured | latest output | |", "|---|---|---|"]
+    rows = ["| measured | latest figures | |", "|---|---|---|"]
     for section in sections:
         title, _, body = section.replace("](../docs/", "](../").partition("\n")
         script = re.match(r"`(\w+)\.py`: ", title)
@@ -274,15 +274,21 @@ def _performance_pages() -> Iterator[tuple[str, str]]:
             raise ValueError(f"benchmarks/README.md: {title!r} names no script")
         said, name = title[script.end() :], script[1]
         output = kept(name)
-        rows.append(f"| [{said}]({name}.md) | {_when(output)} |")
+        rows.append(f"| [{said}]({name}.md) | {_when(output, body)} |")
         latest = f"\n## The latest output\n\n{shown(output)}\n## What is said about it\n" if output else ""
         yield f"performance/{name}.md", f"# {said[0].upper()}{said[1:]}\n\n`benchmarks/{name}.py`\n{latest}{body}"
     yield "performance/index.md", head.replace("# Benchmarks", "# Performance") + "\n".join(rows) + "\n"
 
 
-def _when(output: Output | None) -> str:
+_DAY = re.compile(
+    r"\b\d{1,2} (?:January|February|March|April|May|June|July|August|September|October|November|December) \d{4}"
+)
+
+
+def _when(output: Output | None, said: str) -> str:
+    """The day of what is kept; else the days that the text about it names."""
     if output is None:
-        return "none is kept |"
+        return f"written down, {', '.join(dict.fromkeys(_DAY.findall(said))) or 'without a date'} |"
     return (
         f"{output.day:%-d %B %Y}, load {told_load(output.load_before)} | {'an aim was missed' if output.status else ''}"
     )

@@ -170,6 +170,7 @@ def _carry_out(page: Path, folder: Path, words: set[str | None]) -> None:
         "REPOSITORY": str(ROOT),
     }
     waiting: list[Block] = []
+    told: str | None = None  # by the block above, if it was run
     for block in blocks_of(page):
         if block.word == "copy":
             shutil.copy(ROOT / block.reason, work)
@@ -177,13 +178,42 @@ def _carry_out(page: Path, folder: Path, words: set[str | None]) -> None:
             (work / block.reason).write_text(block.text)
         elif block.word == "before":
             waiting.append(block)
-        elif block.language in {"sh", "python"} and block.word in words:
-            for one in (*waiting, block):
-                _carry_out_block(one, work, environment, where=f"{_name(page)}:{one.line}")
-            waiting = []
+        elif block.word == "shown":
+            assert told is None or _not_told(block.text, told) == [], f"{_name(page)}:{block.line}\n{told}"
+        elif block.language in {"sh", "python"}:
+            told = None
+            if block.word in words:
+                for one in (*waiting, block):
+                    told = _carry_out_block(one, work, environment, where=f"{_name(page)}:{one.line}")
+                waiting = []
 
 
-def _carry_out_block(block: Block, work: Path, environment: Mapping[str, str], *, where: str) -> None:
+def _not_told(shown: str, told: str) -> list[str]:
+    """The lines of a block that are not among those that were printed, whatever their numbers are."""
+    told_lines = {_numberless(line) for line in told.splitlines()}
+    return [line for line in shown.splitlines() if line.strip() and _numberless(line) not in told_lines]
+
+
+def _numberless(line: str) -> str:
+    return " ".join(re.sub(r"\d+(?:\.\d+)?", "N", line).split())
+
+
+def test_what_a_page_shows_is_held_against_what_was_printed() -> None:
+    assert _not_told("one  12.5 s\n\ntwo\n", "zero\none 3 s\n two\n") == []
+    assert _not_told("one  12.5 s\nthree\n", "one 3 s\n") == ["three"]
+
+
+def test_a_page_that_shows_what_is_not_printed_is_found_out(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh\necho is 2\n```\n<!-- shown: here -->\n```text\nis 1\n```\n")
+    _carry_out(page, tmp_path, {None})
+    page.write_text(page.read_text().replace("is 1", "was 1"))
+    (tmp_path / "again").mkdir()
+    with pytest.raises(AssertionError, match="is 2"):
+        _carry_out(page, tmp_path / "again", {None})
+
+
+def _carry_out_block(block: Block, work: Path, environment: Mapping[str, str], *, where: str) -> str:
     done = subprocess.run(  # noqa: S603 - our own pages
         _words(block),
         cwd=work,
@@ -195,6 +225,7 @@ def _carry_out_block(block: Block, work: Path, environment: Mapping[str, str], *
         check=False,
     )
     assert done.returncode == 0, f"{where}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout + done.stderr
 
 
 def _words(block: Block) -> list[str]:

@@ -15,11 +15,12 @@ from support.model_bench import QUICK
 from support.model_server import ModelServer, declined, said
 from support.tasks import Made, make_task
 from termarena.agents import AgentOptions
+from termarena.agents.contract import Ground
 from termarena.agents.installed.agent import _conversation
 from termarena.agents.installed.description import Description
 from termarena.agents.installed.errors import AgentNotInstalled
 from termarena.agents.installed.exchanges import ExchangeSteps
-from termarena.agents.installed.layers import _try_in_image
+from termarena.agents.installed.layers import Layer, Layers, _try_in_image
 from termarena.analysis.acts import durations_of, turns_of
 from termarena.broker import Exchanged
 from termarena.core.run_folder import AttemptFolder
@@ -32,6 +33,7 @@ from termarena.runs.plan import RunOptions
 from termarena.runs.trials import Trials
 from termarena.sandbox import SandboxSpec
 from termarena.sandbox.drivers import open_driver
+from termarena.sandbox.staging import StartState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -433,6 +435,30 @@ async def test_what_is_brought_into_an_image_is_started_there_before_the_trial(
             return
         with pytest.raises(AgentNotInstalled, match=f"the image has no npm, and what is brought along {told}"):
             await trying
+    finally:
+        await driver.aclose()
+
+
+async def test_an_agent_that_is_started_another_way_is_tried_in_the_image_anew(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found for the old way says nothing of the new one."""
+    words = {"name": "x", "requires": ["no-such-command"], "install": "true", "command": "true", "portable": "alone"}
+    ways = [Description.model_validate({**words, "starts": starts}) for starts in ("true", "exit 3")]
+    (tmp_path / "tree").mkdir()
+
+    async def brought(*_: object) -> Layer:
+        return Layer(tmp_path, was_cached=True, install_s=0.0)
+
+    driver, layers = open_driver("namespace", home=home, run_id="test"), Layers(home)
+    monkeypatch.setattr(layers, "_brought", brought)
+    try:
+        spec = (await driver.prepare(SandboxSpec())).spec
+        state = StartState("1" * 64, None, False, 0.0, True, spec, spec, _driver=driver)  # noqa: FBT003 - no host root
+        ground = Ground(driver, state, spec)
+        assert not (await layers.on_ground(ways[0], ground)).was_cached
+        with pytest.raises(AgentNotInstalled, match="does not start there: status 3"):
+            await layers.on_ground(ways[1], ground)
     finally:
         await driver.aclose()
 

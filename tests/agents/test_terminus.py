@@ -124,7 +124,10 @@ def test_a_reply_is_read_whatever_stands_around_it(text: str, keys: tuple[Keys, 
     assert (read_reply(text).keys, read_reply(text).problem) == (keys, None)
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"commands": "ls"}', '{"commands": [5]}', "{" * 3000])
+HALF = '{"commands": [{"keystrokes": "\\ud83d"}]}'
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"commands": "ls"}', '{"commands": [5]}', "{" * 3000, HALF])
 def test_a_reply_that_asks_for_nothing_says_why(text: str) -> None:
     found: Any = read_reply(text)
     assert found.problem

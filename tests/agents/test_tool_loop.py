@@ -75,6 +75,16 @@ async def test_the_text_form_does_the_same(bench: ModelBench) -> None:
     assert (result.outcome, result.agent.name, result.agent.input_tokens) == ("solved", "tools-text", None)
 
 
+async def test_a_command_that_no_shell_can_be_given_is_a_mistake_of_the_models(bench: ModelBench) -> None:
+    turns = [said(None, calls=[("EXECUTE", f'{{"command": "echo {word}"}}')]) for word in ("\\u0000", "\\ud83d")]
+    with ModelServer(*turns, DONE) as server:
+        result = await bench.run(f"openai:toy@{server.url}")
+        told = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "tool"]
+    assert (result.outcome, result.agent_end) == ("unsolved", "submitted")
+    assert "command holds a NUL character" in told[0]
+    assert "command holds half a character" in told[1]
+
+
 async def test_a_model_is_told_its_limits_its_mistakes_and_long_output_in_part(bench: ModelBench) -> None:
     turns = [
         said(None, calls=[("EXECUTE", {"command": "seq 100000"})]),

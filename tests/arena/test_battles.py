@@ -476,6 +476,30 @@ def test_a_secret_in_pieces_is_not_shown_live(tmp_path: Path) -> None:
     assert shown[-1].content["outcome"] == "solved"
 
 
+def test_lines_of_no_known_form_are_left_out_of_what_is_shown_live(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    attempt = folder.attempt("one", 1)
+    attempt.path.mkdir(parents=True)
+    with closing(Journal(folder.journal, JournalTail())) as journal:
+        journal.append("trial_started", {"task_id": "one", "attempt": 1, "retry": 0})
+    odd = (
+        [0.1, [], "x"],
+        [0.1, {"o": 1}, "x"],
+        [0.1, "o", 1],
+        [0.2, "q", "x"],
+        [10**400, "o", "a"],
+        [None, "o", "b\n"],
+    )
+    attempt.cast().write_text("".join(json.dumps(line) + "\n" for line in ({"version": 2}, *odd)))
+    asked = [{"kind": "keys", "keys": keys} for keys in (7, ["C-c", "x"])]
+    lines = [json.dumps({"direction": "received", "content": content}) for content in asked]
+    attempt.messages.write_text("\n".join([*lines, ""]))
+    shown = list(Tail(folder, Scrubber({})).read())
+    assert [one.content["text"] for one in shown if one.kind == "step"] == ["", "C-c x"]
+    told = [one.content["event"] for one in shown if one.kind == "terminal"]
+    assert (told[0][1], "".join(event[2] for event in told[1:])) == ("r", "ab\n")
+
+
 async def test_the_same_agent_is_registered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fetch(url: str, policy: AddressPolicy, key: str | None) -> Card:
         del policy, key

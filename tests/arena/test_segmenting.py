@@ -25,6 +25,12 @@ def _recording(path: Path, *lines: object) -> Path:
     return path
 
 
+def _program(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
 def _kept(runs: Path) -> list[str]:
     return [path.name for path in (runs / ".segments").iterdir()]
 
@@ -111,7 +117,27 @@ def test_one_that_took_too_long_is_told_on_the_page_and_not_cut_again(
         assert f"There is no replay here: {told}." in shown
         assert 'id="player"' not in shown
     (kept,) = (tmp_path / "runs" / ".segments").iterdir()
-    assert [path.name for path in kept.iterdir()] == ["problem.txt"]
+    assert [path.name for path in kept.iterdir()] == ["problem-now.txt"]
+
+
+async def test_one_whose_cutting_was_ended_is_cut_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a kernel that is short of memory ends it."""
+    recording = _recording(tmp_path / "x.cast", HEADER, [0.1, "o", "x"])
+    segments = Segments(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.executable", _program(tmp_path / "ended", "kill -9 $$"))
+        for _ in range(2):
+            with pytest.raises(NotFound, match="cutting it broke"):
+                await segments.file(recording, "index.json")
+            patched.setattr("sys.executable", None)  # not even tried
+    assert segments.problem(recording) == "this recording cannot be played: cutting it broke"
+    (kept,) = (tmp_path / ".segments").glob("*/*")
+    os.utime(kept, (1, 1))
+    assert segments.problem(recording) is None
+    assert json.loads((await segments.file(recording, "0.json")).read_text())["events"] == [[0.1, "o", "x"]]
+    assert len(_kept(tmp_path)) == 1
 
 
 async def test_a_disk_that_takes_nothing_is_no_fault_of_the_recording(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ async def test_one_that_talks_instead_of_asking_fails_the_dry_run() -> None:
     assert by_name(found)["dry run"] == "failed"
     assert "I would list the files" in next(one.message for one in found if one.name == "dry run")
     assert (told.returncode, "failed" in told.stdout) == (1, True)
+    assert told.stderr == "hint: docs/battles.md says what a white agent is asked and answers\n"
 
 
 async def test_one_that_takes_a_stopped_command_ill_fails_that_check() -> None:

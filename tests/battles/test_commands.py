@@ -60,6 +60,7 @@ def test_a_battle_of_three_processes(tmp_path: Path, home: Path) -> None:
         done = termarena(*words, env=env, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "1 of 1 solved, pass rate 100.0 %" in done.stdout
+        assert "NONE" not in done.stdout
         assert "begins" in done.stderr
         told = termarena(*words[:-1], "two", "--json", env=env, cwd=tmp_path)
         assert told.returncode == 2
@@ -78,6 +79,8 @@ def test_a_battle_without_a_referee(capsys: pytest.CaptureFixture[str]) -> None:
     assert "refused" in capsys.readouterr().err
     assert main(["green", "check", "127.0.0.1:9019"]) == 2
     assert "http://HOST:PORT" in capsys.readouterr().err
+    assert main(["green", "check", "http://127.0.0.1:9"]) == 1
+    assert capsys.readouterr().err.startswith("hint: start it, or give the address that serves its card")
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_screen_tells_kept_and_refused_and_writes_the_kept(tmp_path: Path, capsy
     bad = tmp_path / "bad.cast"
     bad.write_text('{"version": 2, "width": 80, "height": 24}\n[1, "o", "$ ls\\r\\n"]\n')
     out = tmp_path / "out"
-    words = ["forge", "screen", str(bad), str(FOLDER / "links.cast"), "--jobs", "1", "--out", str(out)]
+    words = ["forge", "screen", str(bad), str(FOLDER / "links.cast"), "--concurrency", "1", "--out", str(out)]
     assert main(words) == 0
     told = capsys.readouterr()
     refused, kept = told.out.splitlines()
@@ -105,7 +105,7 @@ def test_screen_remembers_what_it_kept_before(tmp_path: Path, capsys: pytest.Cap
     first.write_text((FOLDER / "links.cast").read_text())
     header, _, body = first.read_text().partition("\n")
     second.write_text(header.replace('"title"', '"named"') + "\n" + body)
-    out = ["--jobs", "1", "--out", str(tmp_path / "kept")]
+    out = ["--concurrency", "1", "--out", str(tmp_path / "kept")]
     for path, told in ((first, "1 of 1 recordings kept"), (second, "refused by duplicates 1"), (first, "1 of 1 ")):
         assert main(["forge", "screen", str(path), *out]) == 0
         assert told in capsys.readouterr().err

@@ -31,6 +31,15 @@ def test_synthesize_shows_the_solution_and_the_reasons(tmp_path: Path) -> None:
     assert "its output is the result" in done.stderr
 
 
+def test_a_refused_recording_is_told_with_the_command_that_explains_it(tmp_path: Path) -> None:
+    (tmp_path / "short one.txt").write_text("$ ls\nnotes.txt\n")
+    done = termarena("forge", "run", "short one.txt", "--out", "tasks", cwd=tmp_path)
+    assert "0 of 1 recordings became tasks" in done.stdout
+    assert done.stderr.endswith("next: termarena forge explain 'short one.txt'\n")
+    told = termarena("forge", "explain", "short one.txt", cwd=tmp_path)
+    assert "refused at screen" in told.stdout
+
+
 @pytest.mark.soak
 @pytest.mark.needs("user-namespaces")
 @pytest.mark.timeout(600)

@@ -16,7 +16,7 @@ from typer.main import get_command
 from running import termarena
 from support.pages import Block, problems_of
 from termarena import __version__
-from termarena.cli.main import COMMANDS
+from termarena.cli.main import COMMANDS, SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +91,29 @@ def test_every_command_has_examples_that_could_be_typed_and_json(name: str) -> N
         assert [line for line in examples if line.startswith(path)], path
         assert [problem for line in examples for problem in problems_of(Block(1, "sh", line, None, ""))] == []
         assert path == "termarena shell" or any("--json" in option.opts for option in command.params), path
+
+
+def _helps(command: Any, path: str) -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - as above
+    context = command.context_class(command, info_name=path, terminal_width=80)
+    yield path, command, context.get_help()
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _helps(below, f"{path} {name}")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_what_is_to_be_typed_and_cuts_nothing(name: str) -> None:
+    for path, command, told in _helps(get_command(import_module(COMMANDS[name].module).app), f"termarena {name}"):
+        assert re.findall(r"<(?:str|int|float|path|file|list|bool)\b.*", told) == [], path
+        assert re.findall(r"\[\[|\{|\w,?\.\.\.$", told.removeprefix("Usage: ")) == [], path
+        said = " ".join(told.split())
+        for below in getattr(command, "commands", {}).values():
+            assert " ".join(below.help.partition("\n\n")[0].split()) in said, path
+
+
+def test_a_command_of_the_table_stands_below_one_heading() -> None:
+    told = termarena("--help").stdout
+    assert [told.count(f"\n{title}:\n") for title in SECTIONS] == [1] * len(SECTIONS)
+    assert sum(map(len, SECTIONS.values())) == len(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

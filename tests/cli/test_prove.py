@@ -37,6 +37,8 @@ def test_a_gate_lets_nothing_through_that_falls_short(tmp_path: Path) -> None:
         "card.md",
         "proof.json",
     ]
+    again = termarena(*words[:-1], cwd=tmp_path, env={"TERMARENA_HOME": str(tmp_path / "home")})
+    assert "next: read cards/broken/card.md\n" in again.stderr
 
 
 def test_a_policy_that_is_not_there_is_told_before_anything_is_tried(tmp_path: Path) -> None:

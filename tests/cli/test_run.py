@@ -296,7 +296,7 @@ def test_a_folder_that_holds_a_run_is_refused(tasks: Path, inside: pytest.Captur
     words = ["run", "-p", str(tasks), "-a", "always-right", "--out", "runs/a"]
     assert main(words) == 0
     assert main(words) == 2
-    assert "hint: go on with it: termarena resume runs/a" in inside.readouterr().err
+    assert "to go on with this one: termarena resume runs/a" in inside.readouterr().err
 
 
 class Running:

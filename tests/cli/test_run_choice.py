@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.folders import harbor
+from termarena.cli.main import main
 from termarena.cli.meaning import meant_by
 from termarena.cli.run import run
 from termarena.cli.tasks import list_tasks
@@ -82,3 +83,17 @@ def test_a_folder_whose_name_a_task_has_is_told_apart_by_its_path(tmp_path: Path
     (tmp_path / "b" / "task.toml").write_text("[[")
     tasks, broken, _ = _names(load_dataset(tmp_path))
     assert (tasks, broken) == (["org/b"], ["b"])
+
+
+def test_a_task_without_its_option_is_told_which_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "hello-world", "--agent", "nop"]) == 2
+    assert "did you mean --task hello-world?" in capsys.readouterr().err
+    (tmp_path / "mine").mkdir()
+    assert main(["run", "--agent", "nop", "mine"]) == 2
+    assert "did you mean --path mine?" in capsys.readouterr().err
+    assert main(["run", "x" * 300]) == 2
+    assert "did you mean --task xxx" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from support.fake_trials import FACTS, FakeRunner, make_tasks
+from termarena.cli.inspecting import trial_log_text
 from termarena.cli.main import main
 from termarena.core.run_folder import RunFolder
 from termarena.runs.opening import start_run
@@ -208,3 +209,16 @@ def test_a_run_whose_agent_is_gone_is_not_resumed(termarena: Callable[..., Done]
     assert (done.status, done.out) == (2, "")
     assert "gone_for_good" in done.err
     assert folder.journal.read_bytes() == before
+
+
+def test_the_log_tells_a_call_in_words_without_limits_and_sizes() -> None:
+    calls = [
+        {"name": "terminal", "arguments": {"cols": 80, "rows": 24, "shell_argv": ["/bin/bash"]}, "duration_s": 0.3},
+        {"name": "terminal.run", "arguments": {"terminal": 1, "command": "ls", "timeout_s": 120.0}, "exit_status": 0},
+        {"name": "terminal.run", "arguments": {"terminal": 2, "command": "pwd", "timeout_s": 120.0}, "exit_status": 0},
+    ]
+    parts = {"folder": "here", "tool_calls": calls, "agent_error": None, "fault_detail": None, "test_output": None}
+    told = trial_log_text(parts).splitlines()
+    assert told[2] == "terminal  /bin/bash  (0.3 s)"
+    assert told[3].startswith("terminal.run  ls  (status 0")
+    assert told[4].startswith("terminal.run  in terminal 2: pwd  (status 0")

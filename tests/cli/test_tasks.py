@@ -165,6 +165,15 @@ def test_validate_names_rule_file_line_and_hint(folder: Path) -> None:
     assert finding["hint"]
 
 
+def test_validate_says_how_to_see_what_it_only_counts(tmp_path: Path) -> None:
+    termarena("tasks", "init", "mine", "--out", str(tmp_path))
+    counted = termarena("tasks", "validate", str(tmp_path / "mine")).stdout
+    assert "notes (--notes shows them)\n" in counted
+    shown = termarena("tasks", "validate", str(tmp_path / "mine"), "--notes").stdout
+    assert "info: mine" in shown
+    assert "--notes" not in shown
+
+
 def test_validate_takes_unknown_fields_as_errors_only_when_strict(tmp_path: Path) -> None:
     folder = harbor(tmp_path / "t", task_toml='[metadata]\ndifficulty = "easy"\n[agent]\ntimout_sec = 5.0\n')
     done = termarena("tasks", "validate", str(folder))
@@ -185,13 +194,13 @@ def test_digest_is_strict_when_asked(tmp_path: Path) -> None:
 
 
 def test_convert_writes_folders_that_load_to_the_same_digest(folder: Path, tmp_path: Path) -> None:
-    written = _json("tasks", "convert", str(folder), "--output", str(tmp_path / "out"))["written"]
+    written = _json("tasks", "convert", str(folder), "--out", str(tmp_path / "out"))["written"]
     assert [row["from"] for row in written] == ["harbor", "terminal-bench-1", "simple"]
     for row in written:
         assert _json("tasks", "digest", row["path"])["digest"] == row["digest"]
-    again = termarena("tasks", "convert", str(folder), "--output", str(tmp_path / "out"))
+    again = termarena("tasks", "convert", str(folder), "--out", str(tmp_path / "out"))
     assert again.returncode == 2
-    assert "hint: give --overwrite, or another --output" in again.stderr
+    assert "hint: give --overwrite, or another --out" in again.stderr
 
 
 def test_convert_takes_one_task_as_show_does(folder: Path, tmp_path: Path) -> None:
@@ -208,6 +217,7 @@ def test_convert_takes_one_task_as_show_does(folder: Path, tmp_path: Path) -> No
     assert done.returncode == 2
     assert "error: no folder and no dataset is called helo-world" in done.stderr
     assert "hint: did you mean hello-world?" in done.stderr
+    assert "a task of the samples (termarena tasks list)" in termarena("tasks", "convert", "zzz", "-o", "x").stderr
 
 
 def test_convert_refuses_two_tasks_for_one_folder_before_it_writes(tmp_path: Path) -> None:
@@ -224,10 +234,10 @@ def test_convert_refuses_two_tasks_for_one_folder_before_it_writes(tmp_path: Pat
 @pytest.mark.parametrize("command", [["convert", "hello-world"], ["init", "mine"]])
 def test_an_output_that_cannot_be_written_is_a_usage_error(tmp_path: Path, command: list[str], output: str) -> None:
     (tmp_path / "file").write_text("mine\n")
-    done = termarena("tasks", *command, "--output", output, cwd=tmp_path)
+    done = termarena("tasks", *command, "--out", output, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: cannot write ")
-    assert "hint: choose another --output" in done.stderr
+    assert "hint: choose another --out" in done.stderr
     assert (tmp_path / "file").read_text() == "mine\n"
 
 
@@ -240,27 +250,27 @@ def test_digest_explains_itself(folder: Path) -> None:
 
 
 def test_init_makes_a_task_that_is_clean(tmp_path: Path) -> None:
-    made = termarena("tasks", "init", "my-task", "--org", "acme", "--output", str(tmp_path))
+    made = termarena("tasks", "init", "my-task", "--org", "acme", "--out", str(tmp_path))
     assert made.returncode == 0
     folder = made.stdout.strip()
     assert folder == str(tmp_path / "my-task")
     checked = _json("tasks", "validate", folder)
     assert (checked["tasks"][0]["id"], checked["errors"], checked["warnings"]) == ("acme/my-task", 0, 0)
-    again = termarena("tasks", "init", "my-task", "--output", str(tmp_path))
+    again = termarena("tasks", "init", "my-task", "--out", str(tmp_path))
     assert again.returncode == 2
     assert "exists" in again.stderr
 
 
 @pytest.mark.parametrize("arguments", [["my/task"], ["ok", "--difficulty", "brutal"], ["ok", "--org", "a b"]])
 def test_init_refuses_what_cannot_be_a_task(tmp_path: Path, arguments: list[str]) -> None:
-    done = termarena("tasks", "init", *arguments, "--output", str(tmp_path))
+    done = termarena("tasks", "init", *arguments, "--out", str(tmp_path))
     assert done.returncode == 2
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.needs("user-namespaces", "python3")
 async def test_the_task_that_init_makes_is_proven(tmp_path: Path) -> None:
-    termarena("tasks", "init", "mine", "--output", str(tmp_path))
+    termarena("tasks", "init", "mine", "--out", str(tmp_path))
     task = load_task(tmp_path / "mine")
     async with NamespaceDriver(home=tmp_path / "home") as driver:
         assert await reward_of(driver, task, None) == "0"
@@ -272,8 +282,8 @@ def test_convert_tells_each_null_that_it_leaves_out(tmp_path: Path) -> None:
     folder = simple(tmp_path / "t")
     table = json.loads((folder / "metadata.json").read_text())
     (folder / "metadata.json").write_text(json.dumps({**table, "metadata": {"owner": None}}))
-    done = termarena("tasks", "convert", str(folder), "--output", str(tmp_path / "out"))
+    done = termarena("tasks", "convert", str(folder), "--out", str(tmp_path / "out"))
     assert done.returncode == 0
     assert "metadata.owner is null, which a Harbor folder cannot hold: left out [lost-null]" in done.stderr
-    (row,) = _json("tasks", "convert", str(folder), "--output", str(tmp_path / "again"))["written"]
+    (row,) = _json("tasks", "convert", str(folder), "--out", str(tmp_path / "again"))["written"]
     assert row["lost"] == ["metadata.owner"]

@@ -142,3 +142,15 @@ def test_a_writer_killed_in_the_middle_leaves_a_whole_record(tmp_path: Path) -> 
 def test_two_hundred_killed_writers_leave_whole_records(tmp_path: Path) -> None:
     for _ in range(200):
         assert _kill_a_writer(tmp_path / "a.json")["filler"] == "x" * 200_000
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_only_what_must_be_durable_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_durable: bool
+) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    write_record(tmp_path / "a.json", "thing", {"one": 1}, is_durable=is_durable)
+    assert read_record(tmp_path / "a.json", "thing")["one"] == 1
+    assert len(waited) == (2 if is_durable else 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

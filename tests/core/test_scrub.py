@@ -31,6 +31,26 @@ def test_a_known_value_in_base64_wherever_it_stands(before: str) -> None:
     assert len(kept) < len(encoded) - len(VALUE)
 
 
+@pytest.mark.parametrize("value", ['back\\slash"quote', "line\nbreak\tand\x01more", "snow\u2603man\u2028s", VALUE])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_value_that_json_escapes_is_found_in_a_structure_however_often_it_was_escaped(value: str, depth: int) -> None:
+    form = value
+    for _ in range(depth):
+        form = json.dumps(form)[1:-1]
+    scrubber = Scrubber({"MY_KEY": value})
+    inside: Json = {"rows": [{"text": f"a\n{form}"}, {f"{form}é": None}]}
+    # Escaped twice it is no form that anybody writes: what matters is that both ways of looking agree.
+    found = {"rows": [{"text": scrubber.scrub(f"a\n{form}")}, {scrubber.scrub(f"{form}é"): None}]}
+    assert scrubber.scrub_json(inside) == found
+    assert depth == 2 or "[secret MY_KEY]" in str(found)
+
+
+def test_a_key_behind_an_escaped_line_break_is_found_in_a_structure() -> None:
+    key = "sk-" + "a1" * 20
+    assert Scrubber().scrub_json({"said": [f"key:\n{key}\n"]}) == {"said": ["key:\n[secret api-key]\n"]}
+    assert Scrubber().scrub_json({"said": ["task-1"]}) == {"said": ["task-1"]}
+
+
 @pytest.mark.parametrize(
     "form", [VALUE, quote(VALUE, safe=""), json.dumps(VALUE)[1:-1], json.dumps(VALUE, ensure_ascii=False)[1:-1]]
 )

@@ -57,7 +57,7 @@ def test_a_recording_that_ends_its_reader_is_named_and_the_others_are_read(tmp_p
         path.write_bytes(b"plain")
     paths[SHARD_FILES + 2].write_bytes(b"end")
     wanted = [str(path) for path in paths]
-    wanted[SHARD_FILES + 2] = f"refused: {paths[SHARD_FILES + 2]} ended the process that was to read it"
+    wanted[SHARD_FILES + 2] = f"refused: {paths[SHARD_FILES + 2]} ended the process that was to read it, or held it"
     assert list(map_files(end_or_name, paths, Where(2))) == wanted
 
 

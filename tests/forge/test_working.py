@@ -135,7 +135,7 @@ async def test_a_recording_like_one_of_an_earlier_run_is_no_news_until_that_is_g
     await run(tmp_path, SORTING)
     ((outcome, was_known),) = await run(tmp_path, like)
     assert (outcome.gate, was_known) == ("duplicates", False)
-    assert outcome.reason == "100% of its commands are those of sort-the-names.cast, of which a task was made"
+    assert outcome.reason == "100 % of its commands are those of sort-the-names.cast, of which a task was made"
     assert made == [SORTING.title]
     with Ledger(tmp_path / "forge") as ledger:
         ledger.take_down(ledger.find(SORTING.source))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,25 @@ async def test_a_script_that_could_not_fetch_its_runner_gives_no_zero(bench: Ben
     assert f"the tests are run by {MISSING}" in verdict.fault.message
 
 
+BY_MODULE = """\
+#!/bin/bash
+pip install --retries 0 --quiet behave
+if python3 -m behave /tests; then echo 1; else echo 0; fi >/logs/verifier/reward.txt
+"""
+
+
+@pytest.mark.needs("user-namespaces")
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_a_module_that_could_not_be_fetched_gives_no_zero_and_one_that_is_there_does(
+    bench: Bench, *, is_there: bool
+) -> None:
+    brought = 'd=$(python3 -m site --user-site); mkdir -p "$d" && echo "raise SystemExit(1)" >"$d/behave.py"'
+    verdict = await bench.sealed(bench.harbor(BY_MODULE), brought if is_there else None)
+    told = None if verdict.fault is None else (verdict.fault.reason, verdict.fault.message)
+    missing = ("cannot_run", "the tests are run by python3 -m behave, and none of these is there")
+    assert (verdict.reward, told) == ((0.0, None) if is_there else (None, missing))
+
+
 @pytest.mark.needs("user-namespaces")
 async def test_a_runner_that_is_there_gives_its_zero(bench: Bench) -> None:
     brought = f"mkdir -p ~/.local/bin; printf '#!/bin/sh\\nexit 1\\n' >~/.local/bin/{MISSING}; chmod +x ~/.local/bin/*"
@@ -66,7 +86,7 @@ async def test_a_look_that_fails_leaves_the_zero_as_it_is(bench: Bench, monkeypa
     async def fail(*_: object) -> tuple[str, ...]:
         raise SandboxBroken("box", "it ended")
 
-    monkeypatch.setattr("termarena.grading.grader.absent_runners", fail)
+    monkeypatch.setattr("termarena.grading.absent.absent_runners", fail)
     verdict = await bench.sealed(bench.harbor(STOCK))
     assert (verdict.reward, verdict.fault) == (0.0, None)
 
@@ -83,7 +103,14 @@ async def test_a_look_that_fails_leaves_the_zero_as_it_is(bench: Bench, monkeypa
         ("pip install pytest\nsource .venv/bin/activate\npytest", ()),
         ("pip install pytest\nexport PATH=/opt/x:$PATH\npytest", ()),
         ("curl -L https://a.example.com/i | UV_INSTALL_DIR=/opt/uv sh\n. /opt/uv/env\nuvx pytest", ()),
-        ("pip install pytest\npytest || python3 -m pytest", ()),
+        ("pip install pytest\npytest || python3 -m pytest", ("pytest", "python3 -m pytest")),
+        ("pip install pytest\nX=1 python3.12 -B -Im pytest -rA /tests", ("python3.12 -m pytest",)),
+        ("pip install pytest\n.venv/bin/python -m pytest", ()),
+        ("pip install pytest\npytest || $PYTHON -m pytest", ()),
+        ("pip install --target /x pytest\npython -m pytest", ()),
+        ("pip install pytest\nPYTHONPATH=/x python -m pytest", ()),
+        ("pip install pytest\npython3 -m unittest || pytest", ()),
+        ("pip install pytest\npython3 -m pytest_x; grep -m 1 pytest y", ()),
         ("pip install pytest\n/opt/venv/bin/pytest; pytest-3 x; pytest.sh", ()),
     ],
 )
@@ -92,3 +119,11 @@ def test_runners_are_what_commands_begin_with(
 ) -> None:
     task = bench.harbor(f"#!/bin/bash\n{script}\n")
     assert runners_of(GradingJob.of(task, output=tmp_path / "output")) == runners
+
+
+@pytest.mark.parametrize("row", ["X=;", "X=;X=1 ", "env X=1 "])
+def test_a_long_row_of_variables_is_looked_at_once(bench: Bench, tmp_path: Path, row: str) -> None:
+    task = bench.harbor(f"#!/bin/bash\npip install pytest; {row * (200_000 // len(row))}\npytest\n")
+    began_s = time.process_time()
+    assert runners_of(GradingJob.of(task, output=tmp_path / "output")) == ("pytest",)
+    assert time.process_time() - began_s < 5

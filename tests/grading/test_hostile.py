@@ -342,3 +342,45 @@ async def test_an_agent_cannot_read_tests_of_an_earlier_task_of_the_same_folder(
         listing = "#!/bin/sh\nls /tests\necho 1 >/logs/verifier/reward.txt\n"
         await bench.grade(box, bench.harbor(listing, tests__second_txt="x"), "live")
         assert bench.output.split() == ["second.txt", "test.sh"]
+
+
+# Laying without anything of the sandbox's.
+
+BUILTINS_ONLY = '#!/bin/sh\nread -r one </app/one.txt\necho "$one" >/logs/verifier/reward.txt\n'
+
+
+async def test_no_program_of_the_sandbox_has_a_hand_in_laying_the_tests(bench: Bench) -> None:
+    broken = "for name in mkdir rm chown chmod; do printf '#!/bin/sh\\nexit 1\\n' >/usr/bin/$name; done"
+    verdict = await bench.sealed(bench.harbor(BUILTINS_ONLY), f"{SOLVED}; {broken}")
+    assert (verdict.reward, verdict.fault) == (1.0, None)
+
+
+@pytest.mark.parametrize("place", ["/tests", "/solution", "/logs", "/logs/verifier"])
+async def test_a_link_that_leads_nowhere_is_taken_from_the_grading_place(bench: Bench, place: str) -> None:
+    looks = f"#!/bin/sh\n[ ! -L {place} ] && echo 1 >/logs/verifier/reward.txt\n"
+    verdict = await bench.sealed(bench.harbor(looks), f"mkdir -p /logs; rmdir {place}; ln -s /nowhere {place}")
+    assert (verdict.reward, verdict.fault) == (1.0, None)
+
+
+@pytest.mark.parametrize("agent", ["true", "mkdir -p /logs/agent"], ids=["bare", "used"])
+async def test_the_grading_place_is_the_same_whether_it_had_to_be_cleared_or_not(bench: Bench, agent: str) -> None:
+    names = "/tests /tests/inner /tests/test.sh /logs /logs/agent /logs/artifacts /logs/verifier"
+    tests = {"tests__inner__more_txt": "more\n"}
+    looks = f"#!/bin/sh\nstat -c '%n %a %u:%g' {names}\necho 1 >/logs/verifier/reward.txt\n"
+    verdict = await bench.sealed(bench.harbor(looks, **tests), agent)
+    assert verdict.reward == 1.0
+    assert bench.output.split("\n")[:-1] == [
+        "/tests 755 0:0",
+        "/tests/inner 755 0:0",
+        "/tests/test.sh 555 0:0",
+        "/logs 755 0:0",
+        "/logs/agent 755 0:0",
+        "/logs/artifacts 755 0:0",
+        "/logs/verifier 777 0:0",
+    ]
+
+
+async def test_the_number_of_a_process_that_is_gone_is_not_that_of_one_of_the_tests(bench: Bench) -> None:
+    looks = "#!/bin/sh\nfor pid in $(cat /app/pids); do kill -0 $pid && exit; done\necho 1 >/logs/verifier/reward.txt\n"
+    verdict = await bench.sealed(bench.harbor(looks), "seq 2 100 >/app/pids")
+    assert (verdict.reward, verdict.fault) == (1.0, None)

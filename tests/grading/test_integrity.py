@@ -12,7 +12,7 @@ import pytest
 
 from termarena.grading import IntegrityFinding, Verdict
 from termarena.grading.integrity import RULES, Evidence, apply, inspect
-from termarena.sandbox import Change, FileChanges
+from termarena.sandbox import Change, FileChanges, Surroundings
 from termarena.tasks import load_task
 from termarena.tasks.write import write_harbor
 
@@ -164,6 +164,50 @@ def test_a_module_before_one_that_runs_the_tests_is_told_and_left_to_be_tried(be
 
 
 @pytest.mark.parametrize(
+    ("command", "is_told"),
+    [
+        ("python3 -c 'import json'", True),
+        ("python3 -u -Bc 'import json'", True),
+        ("python3.11 - <<E\nimport json\nE", True),
+        ("python3 <<E\nimport json\nE", True),
+        ("python3 </tests/x", True),
+        ("cat /tests/x | python3", True),
+        ("python3 -Ic 'import json'", False),
+        ("python3 -P - <<E\nE", False),
+        ("python3 /tests/x.py -c y", False),
+        ("python3 /tests/x.py | grep -c y", False),
+        ("python3 --check; echo a-python3 >x", False),
+    ],
+)
+def test_modules_in_the_working_folder_stand_before_those_of_code_in_a_command(
+    bench: Bench, command: str, *, is_told: bool
+) -> None:
+    test = f"#!/bin/sh\n{command}\n"
+    told = {"python-module-shadowed": "warning"} if is_told else {}
+    assert _found(bench, _change("/app/json.py", "added"), test=test) == told
+    assert _found(bench, _change("/srv/json.py", "added"), test=test) == {}
+
+
+def test_code_that_tests_in_python_give_another_python_counts_too(bench: Bench) -> None:
+    check = 'subprocess.run([sys.executable, "-c", "import json"], cwd="/app")'
+    told = {"python-module-shadowed": "warning"}
+    assert _found(bench, _change("/app/json.py", "added"), test="#!/bin/sh\npytest\n", tests__a_py=check) == told
+
+
+def test_what_an_image_says_of_paths_counts_as_if_the_task_said_it(bench: Bench) -> None:
+    task = bench.harbor("#!/bin/sh\npytest /tests\n")
+    program = _change("/opt/own/bin/pytest", "added")
+    changes, evidence = FileChanges((_change("/opt/lib/json.py", "added"), program)), Evidence({program.path: EVIL})
+    assert inspect(changes, task, evidence) == ()
+    env = {"PYTHONPATH": "/opt/lib:/x", "PATH": "/opt/own/bin:/usr/bin:/bin"}
+    found = inspect(changes, task, evidence, around=Surroundings(env))
+    assert {(one.rule, one.severity) for one in found} == {
+        ("python-module-shadowed", "warning"),
+        ("tool-shadowed", "critical"),
+    }
+
+
+@pytest.mark.parametrize(
     "change",
     [
         _change("/app/difflib.py"),
@@ -185,7 +229,8 @@ def test_what_is_no_module_before_another_or_was_asked_for_is_not_told(bench: Be
 @pytest.mark.parametrize("row", ["-a ", "- ", "-a' ", "-m\n"])
 def test_a_long_row_of_flags_is_looked_at_once(bench: Bench, row: str) -> None:
     began_s = time.process_time()
-    assert _found(bench, _change("/app/unittest.py", "added"), test="#!/bin/sh\npython3 " + row * 20_000) == {}
+    found = _found(bench, _change("/app/unittest.py", "added"), test="#!/bin/sh\npython3 " + row * 20_000)
+    assert found == ({"python-module-shadowed": "warning"} if row == "- " else {})
     assert time.process_time() - began_s < 2
 
 
@@ -341,7 +386,7 @@ def test_hooks_in_the_folder_where_the_image_starts_tests_are_critical(bench: Be
     change = replace(_change("/srv/conftest.py", "added"), size=len(hooks))
     evidence = Evidence(contents={change.path: hooks})
     for workdir, severity in ((None, "info"), ("/srv/", "critical")):
-        found = inspect(FileChanges((change,)), bare, evidence, workdir=workdir)
+        found = inspect(FileChanges((change,)), bare, evidence, around=Surroundings(workdir=workdir))
         assert [(one.rule, one.severity) for one in found] == [("pytest-config", severity)]
 
 

@@ -85,7 +85,7 @@ async def test_a_repository_that_another_user_owns_is_not_held_against_a_task(pr
     assert proof.solvable.is_sound
 
 
-@pytest.mark.needs("user-namespaces", "faketime", "gcc", "python3")
+@pytest.mark.needs("user-namespaces", "gcc", "python3")
 async def test_a_solution_that_is_bound_to_a_date_is_fragile(prover: Prover) -> None:
     wait = "import threading, time; time.sleep(0.01); threading.Event().wait(0.01)"
     made = Made(
@@ -105,22 +105,37 @@ async def test_a_solution_that_is_bound_to_a_date_is_fragile(prover: Prover) -> 
     assert proof.solvable.failed_conditions == (LATER,)
 
 
+@pytest.mark.needs("gcc")
+def test_programs_wait_and_find_their_files_on_a_later_date(tmp_path: Path) -> None:
+    later = further._compiled("gcc")  # noqa: SLF001 - what the condition lays into sandboxes
+    assert later is not None
+    (tmp_path / "later.so").write_bytes(later)
+    program = str(tmp_path / "checks")
+    source = Path(__file__).parent / "later_checks.c"
+    subprocess.run(["gcc", "-pthread", str(source), "-o", program], check=True)  # noqa: S603, S607 - of this machine
+    preloaded = {"LD_PRELOAD": str(tmp_path / "later.so")}
+    for shift_s, env in ((0, {}), (further.DAYS * further.DAY_S, preloaded)):
+        words = [program, str(int(time.time()) + shift_s), str(tmp_path / f"file-{shift_s}")]
+        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 - ours
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.needs("user-namespaces", "gcc")
 async def test_a_library_that_breaks_the_programs_of_an_image_is_not_held_against_the_task(
     prover: Prover, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "breaking.c"
     source.write_text("#include <unistd.h>\n__attribute__((constructor)) static void end(void) { _exit(1); }\n")
-    words = ("gcc", "-shared", "-fPIC", str(source), "-o", str(tmp_path / "libfaketime.so.1"))
+    words = ("gcc", "-shared", "-fPIC", str(source), "-o", str(tmp_path / "breaking.so"))
     assert await (await asyncio.create_subprocess_exec(*words)).wait() == 0
-    monkeypatch.setattr(further, "FAKETIME", (str(tmp_path / "libfaketime.so.1"),))
+    monkeypatch.setattr(further, "_compiled", lambda _: (tmp_path / "breaking.so").read_bytes())
     proof = await prover.prove(prover.task(Made()), attempts=5, mutants=0)
     assert proof.solvable is not None
     assert proof.solvable.is_sound, proof.solvable
-    assert "no effect" in {one.condition: one.why for one in proof.solvable.untried}[LATER]
+    assert "do not load" in {one.condition: one.why for one in proof.solvable.untried}[LATER]
 
 
-@pytest.mark.needs("user-namespaces", "faketime", "gcc")
+@pytest.mark.needs("user-namespaces", "gcc")
 async def test_the_date_changes_for_an_agent_who_is_not_root_too(prover: Prover) -> None:
     task = prover.task(Made(setup="mkdir -p /app; chown 12345:12345 /app\n"))
     stranger = task_under(task, Condition("own", "the task's own user", user="12345:12345"))

@@ -65,9 +65,12 @@ def test_exploits_that_could_not_be_tried_are_not_counted_as_harmless() -> None:
     for tried in ([judged, failed], [failed, failed]):
         proof = BARE.model_copy(update={"hackable": hackable_of(exploits, tried)})
         assert any("unknown share of the exploits" in told for told in falls_short(proof, Policy()))
-    assert "; 1 could not be tried" in card_of(BARE.model_copy(update={"hackable": half}))
+    told = card_of(BARE.model_copy(update={"hackable": half}))
+    assert "yes: of 1 exploits 1 earn one sealed and 1 live; 1 would earn one live" in told
+    assert "; 1 could not be tried" in told
     whole = BARE.model_copy(update={"hackable": hackable_of(exploits, [judged, judged])})
     assert len(falls_short(whole, Policy())) == 2
+    assert "no: of 2 exploits 0 earn one sealed and 0 live" in card_of(whole)
 
 
 def test_a_part_of_a_reward_is_earned_if_doing_nothing_earns_less() -> None:

@@ -56,6 +56,15 @@ def test_the_page_tells_how_many_trials_were_graded_beside_processes_of_the_agen
     assert "graded live" not in as_markdown(build_report(view(["b"], trials[1:])))
 
 
+def test_the_page_lists_no_unknown_tokens_of_an_agent_without_a_model() -> None:
+    page = as_markdown(build_report(view(["a"], [trial("a", "solved")])))
+    assert "- tokens, cost: not told by the agent, which was given no model\n" in page
+    assert [line for line in page.splitlines() if line.startswith("- ") and "unknown" in line] == []
+    told = as_markdown(build_report(view(["a"], [trial("a", "solved", input_tokens=1200, output_tokens=30)])))
+    assert "- tokens: 1,200 in, 30 out\n- cost: unknown\n" in told
+    assert "1,200 tokens in, 30 out\n" in told
+
+
 def test_the_page_tells_the_headline_tables_unscored_and_tampered() -> None:
     trials = [
         trial("a1", "solved", tests_passed=4, tests_total=4),

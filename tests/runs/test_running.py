@@ -214,7 +214,8 @@ def test_a_run_needs_a_folder_of_its_own(folder: RunFolder, tasks: tuple[Task, .
     start_run(QUICK, tasks, folder, FACTS).close()
     with pytest.raises(UsageError, match="holds a run already") as caught:
         start_run(QUICK, tasks, folder, FACTS)
-    assert "termarena resume" in str(caught.value.hint)
+    assert str(caught.value.hint).startswith("for another run name another folder")
+    assert f"termarena resume {folder.path}" in str(caught.value.hint)
     other = RunFolder(folder.path.parent / "other")
     other.path.mkdir()
     (other.path / "notes.txt").touch()

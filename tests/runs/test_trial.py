@@ -198,6 +198,15 @@ async def test_a_sandbox_that_breaks_after_its_verdict_takes_nothing_back(
     assert (result.outcome, result.sandbox.state) == ("solved", "not_kept")
 
 
+async def test_a_home_that_cannot_be_used_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    task = make_task(tmp_path / "tasks" / "one")
+    result = await try_task(task, "oracle", tmp_path / "attempt", home=tmp_path / "file" / "home")
+    assert result.fault_detail is not None
+    assert (result.outcome, result.fault, result.fault_detail.kind) == ("unscored", "infra", "SandboxStartError")
+    assert result.fault_detail.hint == "set TERMARENA_HOME to a folder that is writable and has room"
+
+
 async def test_a_set_up_that_fails_is_the_tasks_fault_and_not_retried(bench: Bench) -> None:
     result = await bench.run("oracle", Made(setup="exit 3\n"))
     assert (result.outcome, result.fault, result.agent_end) == ("unscored", "task", None)

@@ -117,6 +117,8 @@ async def test_services_are_as_their_file_says_and_all_goes(composer: Composer, 
         async with driver.start(prepared.spec) as box:
             assert isinstance(box, ComposedSandbox)
             assert (await out(box, LOOK)).splitlines() == SEEN
+            around = await box.surroundings()
+            assert (around.workdir, around.env["NUMBER"], around.env["PLAIN"]) == ("/srv/work", "7", "c")
             await _look_at_services(box)
             slow = await box.exec(["sh", "-c", "setsid sleep 90 & sleep 91"], timeout_s=0.5)
             assert slow.timed_out

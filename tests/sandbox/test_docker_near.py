@@ -177,7 +177,10 @@ async def test_a_pid_namespace_of_its_own_hides_no_process(near: DockerSandbox) 
         try:
             assert nested.stdout is not None
             assert await asyncio.to_thread(nested.stdout.readline) == b"up\n"
-            assert ("sleep", "7215") in [one.argv for one in await near.processes()]
+            async with asyncio.timeout(60):
+                # Between the two it is on its way from one program to the next.
+                while ("sleep", "7215") not in [one.argv for one in await near.processes()]:  # noqa: ASYNC110 - nothing tells it
+                    await asyncio.sleep(0.05)
             [deepest] = [one.host_pid for one in local.processes() if one.argv[0] == "sleep"]
             await near.seal()
             assert await near.processes() == ()

@@ -198,6 +198,12 @@ async def test_build_is_kept_until_the_context_changes(tmp_path: Path) -> None:
     async with DockerDriver(home=tmp_path, on_log=log.append) as driver:
         async with driver.start(spec) as box:
             assert (await box.exec(["sh", "-c", "pwd; echo $MARK"])).stdout == b"/srv/app\nkept\n"
+            await box.seal()
+            snapshot, around = await box.snapshot(), await box.surroundings()
+        async with driver.start(snapshot) as fork:
+            assert await fork.surroundings() == around
+        snapshot.close()
+        assert (around.workdir, around.env["MARK"]) == ("/srv/app", "kept")
         assert log
         log.clear()
         async with driver.start(spec) as box:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import io
 import json
 import os
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -24,7 +27,7 @@ from termarena.sandbox import Limits, Mount, Root, SandboxSpec, Usage
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
 from termarena.sandbox.namespace import commands as namespace_commands
 from termarena.sandbox.namespace import files as namespace_files
-from termarena.sandbox.namespace.inside import syscalls
+from termarena.sandbox.namespace.inside import syscalls, wire
 from termarena.sandbox.namespace.ondisk import DiskLayers
 
 if TYPE_CHECKING:
@@ -261,7 +264,9 @@ def test_sweep_removes_abandoned_builds(tmp_path: Path) -> None:
 def test_probe_says_what_works(sandbox_home: Path) -> None:
     facts = probe(sandbox_home)
     assert facts.can_run, facts
-    assert [fact.name for fact in facts.facts if fact.is_needed] == ["user_namespaces", "overlay", "proc", "seccomp"]
+    needed = tuple(fact for fact in facts.facts if fact.is_needed)
+    assert [fact.name for fact in needed] == ["user_namespaces", "overlay", "proc", "seccomp"]
+    assert probe(sandbox_home, only_needed=True).facts == needed
     assert all(fact.is_there or fact.remedy for fact in facts.facts)
 
 
@@ -508,3 +513,26 @@ def test_a_path_with_dots_opens_while_something_else_is_renamed(tmp_path: Path) 
         finally:
             renaming.kill()
             os.close(root)
+
+
+@pytest.mark.parametrize("words", ["few", "many" * wire.PACKET_LIMIT])
+def test_a_message_whose_descriptors_do_not_all_fit_is_not_taken_for_one_with_fewer(words: str) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ours, theirs:
+        wire.send(ours, {"re": 1, "words": words}, (0,) * 5)
+        next_free = os.dup(0)
+        os.close(next_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next_free + 3, before[1]))
+        try:
+            cut = wire.receive(theirs)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert cut is not None
+        assert cut.fds == []
+        assert cut.message == {"re": 1, "words": words, "errno": errno.EMFILE, "problem": "Too many open files"}
+        wire.send(ours, {}, (0,))
+        whole = wire.receive(theirs)
+        assert whole is not None
+        assert whole.fds == [next_free]
+        os.close(next_free)

@@ -83,11 +83,11 @@ async def test_writing_is_refused_beyond_the_limit_until_there_is_room(on_disk: 
 
 async def test_a_deleted_file_that_is_written_on_counts(on_disk: NamespaceDriver) -> None:
     script = (
-        "import os\n"
+        "import os, time\n"
         "fd = os.open('/root/f', os.O_CREAT | os.O_WRONLY)\n"
         "os.unlink('/root/f')\n"
         "try:\n"
-        " while True: os.write(fd, os.urandom(1 << 20))\n"
+        " while True: os.write(fd, os.urandom(1 << 20)); time.sleep(0.01)\n"  # who is far beyond the limit is ended
         "except OSError as error: print(error.errno == 27)\n"
     )
     async with on_disk.start(SMALL) as box:

@@ -13,7 +13,7 @@ from support.folders import simple
 from termarena.core.errors import BuildTimeout, CapabilityMissing, ImageError, TaskError, Unhealthy, UsageError
 from termarena.sandbox.bare import bare_spec, prepare_bare
 from termarena.sandbox.namespace import NamespaceDriver
-from termarena.sandbox.staged import stage_below, staged, sweep_staged
+from termarena.sandbox.staged import stage_below, staged, staging, sweep_staged
 from termarena.sandbox.staging import KEPT_ALIVE, Stage
 from termarena.tasks import load_task
 from termarena.tasks.files import FileTree, TreeFile
@@ -232,3 +232,35 @@ def test_what_a_living_harness_stages_is_not_swept(tmp_path: Path) -> None:
         assert (folder / "test.sh").exists()
         assert tmp_path in folder.parents
     assert list((tmp_path / "staged").iterdir()) == []
+
+
+def test_a_harness_stages_in_one_folder_of_its_own_as_long_as_it_stages(tmp_path: Path) -> None:
+    stage_below(tmp_path)
+    (tmp_path / "elsewhere").mkdir(0o500)
+    with staging(), staged("tests") as first:
+        with staged("tests") as second:
+            assert second.parent == first.parent
+            (second / "closed/inner").mkdir(parents=True)
+            (second / "closed/link").symlink_to(tmp_path / "elsewhere")
+            (second / "closed/inner").chmod(0)
+            (second / "closed").chmod(0)
+        assert sorted(path.name for path in first.parent.iterdir() if path.is_dir()) == [first.name]
+        assert [path.stat().st_mode & 0o777 for path in (first, first.parent)] == [0o700, 0o700]
+    with staging():
+        (kept,) = (tmp_path / "staged").iterdir()
+        with staged("logs") as third:
+            assert third.parent == kept
+        sweep_staged(tmp_path)
+        assert kept.is_dir()
+    assert list((tmp_path / "staged").iterdir()) == []
+    assert (tmp_path / "elsewhere").stat().st_mode & 0o777 == 0o500
+
+
+def test_what_a_killed_harness_staged_is_swept_with_folders_closed_to_their_owner(tmp_path: Path) -> None:
+    left = tmp_path / "staged/tests-1"
+    (left / "closed/inner").mkdir(parents=True)
+    (left / "lock").write_text("{}")
+    for folder in (left / "closed/inner", left / "closed"):
+        folder.chmod(0)
+    sweep_staged(tmp_path)
+    assert not left.exists()

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from termarena.shell.calls import UNKNOWN
+from termarena.shell.calls import UNKNOWN, Call
 from termarena.shell.effects import changes_state, is_pager
 from termarena.shell.reader import MOST_FEEDERS, MOST_NESTED_EVER, ShellReader
+from termarena.shell.remembering import Memory
 from termarena.shell.runners import LONGEST_COMMAND
 
 
@@ -47,6 +48,16 @@ def _words(text: str) -> list[tuple[str, ...]]:
         ("cat <<'E' | bash\nrm x\nE", [("cat",), ("bash",), ("rm", "x")]),
         ("cat > f <<'E' && rm x\ny\nE", [("cat",), ("rm", "x")]),
         ("case x in a) ls;; esac | sort", [("ls",), ("sort",)]),
+        ('a=(x "y z"); rm "${a[@]}" ${a[1]} "${a[*]}" $a', [("rm", "x", "y z", "y", "z", "x y z", "x")]),
+        ('for f in a b; do rm "$f.c"; done', [("rm", "a.c", "b.c")]),
+        ('E=; rm $E x "$E"', [("rm", "x", "")]),
+        ("sudo -nu bob rm x", [("rm", "x")]),
+        (
+            "p=a/b/c.d; rm ${p%.d} ${p%%/*} ${p#*/} ${p##*/} ${p:2} ${p:0:1}",
+            [("rm", "a/b/c", "a", "b/c.d", "c.d", "b/c.d", "a")],
+        ),
+        ("p=aXbX; rm ${p/X/y} ${p//X/y} ${p^^} ${p,,} ${p: -1}", [("rm", "aybX", "ayby", "AXBX", "axbx", "X")]),
+        ("E=; rm ${E:-x} ${E-y} ${E:+z} ${N:-w}", [("rm", "x", "w")]),
     ],
 )
 def test_words(text: str, words: list[tuple[str, ...]]) -> None:
@@ -64,7 +75,7 @@ def test_what_feeds_a_program_and_where_it_writes() -> None:
     assert (shell.program, shell.writes, shell.wrappers) == ("bash", ("log",), ("sudo",))
     assert [feeder.program for feeder in shell.fed_by] == ["curl"]
     (_, other) = ShellReader().read("bash <(wget -qO- x)").calls
-    assert [feeder.program for feeder in other.fed_by] == ["wget"]
+    assert [source.program for source in other.made_of] == ["wget"]
 
 
 def test_what_the_grammar_does_not_cover_is_told() -> None:
@@ -127,11 +138,21 @@ def test_a_file_that_is_run_again_and_again_is_not_read_for_ever() -> None:
     assert [reader.read("bash long.sh").is_whole for _ in range(2)] == [True, False]
 
 
+def test_what_is_written_line_by_line_is_not_copied_each_time() -> None:
+    memory = Memory()
+    call = Call(("echo",), "", ("a",))
+    began_s = time.process_time()
+    for _ in range(60_000):
+        memory.wrote(call, "x" * 60, more=True)
+    assert time.process_time() - began_s < 3
+    assert memory.text_at("a") == "x" * 3_600_000
+
+
 def test_a_here_document_and_where_its_line_writes() -> None:
     reader = ShellReader()
     (call,) = reader.read("cat <<'EOF' > f\none\nEOF").calls
     assert call.writes == ("f",)
-    assert reader.memory.texts == {"f": "one\n"}
+    assert reader.memory.text_at("f") == "one\n"
 
 
 @pytest.mark.parametrize(

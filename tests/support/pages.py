@@ -7,6 +7,7 @@ A comment above a block, `<!-- WORD: REASON -->`, says what a test does with it:
               (the reason)`: lines that begin so are only checked; both parts, with a semicolon between, or one
     soak      run by `make soak` only; otherwise checked. The reason may be words as for `run`
     file      it is the content of a file of this name, which later blocks use
+    shown     it is what the block above prints, or lines of it; numbers and the width of gaps may differ
 
 Without one a block of `sh` or `python` is run. Two comments stand alone: `<!-- copy: PATH -->` puts a file of the
 repository into the folder, `<!-- before: COMMAND -->` does what a reader has done before the next block, if that is run
@@ -41,7 +42,7 @@ PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md")]
 )
 ALONE = {"copy", "before"}
-WORDS = {"checked", "soak", "file", "run"} | ALONE
+WORDS = {"checked", "soak", "file", "run", "shown"} | ALONE
 
 _BLOCK = re.compile(
     r"^(?P<set_in> *)(?:<!-- (?P<word>(?!copy:|before:)\w+): (?P<reason>[^\n]+?) -->\n(?P=set_in))?"

@@ -1,4 +1,5 @@
 """An agent that solves its task when it is told to: it shows that it began, leaves a process running, and waits.
+A judge of recordings that does the same.
 
 It runs in the harness's process, on whichever node that is, and sees the files of the test.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from termarena.agents.contract import AgentReport
 
 if TYPE_CHECKING:
     from termarena.agents.contract import Brief, Workspace
+    from termarena.forge.casts import Loaded
 
 MARK = "43210.25"
 """How long the process sleeps that is left running: no other does."""
@@ -30,3 +33,10 @@ class Patient:
         while not (place / "go").exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.05)
         return AgentReport(message="done")
+
+
+def judge_patiently(loaded: Loaded, **_: object) -> None:
+    place = Path(os.environ["PATIENT_PLACE"])
+    (place / f"began-{Path(loaded.path).stem}-{os.getpid()}").touch()
+    while not (place / "go").exists():
+        time.sleep(0.05)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from termarena.core.errors import TaskFormatError
-from termarena.tasks.documents import MAX_DEPTH, parse_json, parse_toml, parse_yaml
+from termarena.tasks.documents import MAX_DEPTH, parse_json, parse_toml
+from termarena.tasks.yaml_documents import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable

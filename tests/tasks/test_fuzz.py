@@ -14,7 +14,7 @@ from support.folders import HARBOR, SIMPLE, TERMINAL_BENCH_1, write_folder
 from tasks.test_harbor import EVERYTHING
 from termarena.core.errors import TaskError
 from termarena.tasks import load_dataset, load_task
-from termarena.tasks.documents import parse_yaml
+from termarena.tasks.yaml_documents import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from support.folders import TASK_YAML, TERMINAL_BENCH_1, write_folder
 from termarena.core.errors import TaskError
 from termarena.tasks import load_task
-from termarena.tasks.documents import parse_json, parse_yaml
+from termarena.tasks.documents import parse_json
 from termarena.tasks.terminal_bench_1 import TaskYaml
 from termarena.tasks.write import write_harbor
+from termarena.tasks.yaml_documents import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena import __version__
 from termarena.agents.contract import AgentReport
-from termarena.agents.keystrokes import type_solution
 from termarena.agents.scripts import laid_down, words_for
 from termarena.agents.workspace import ANY_SHELL
 from termarena.core.errors import NoSolution
 from termarena.sandbox.bare import filled_in
 from termarena.sandbox.staged import staged
-from termarena.sandbox.terminal import TerminalOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -87,6 +85,8 @@ class Oracle:
             await asyncio.sleep(SETTLE_S)
         env = {"DEBIAN_FRONTEND": "noninteractive", **filled_in(solution.env, self._variables)}
         if solution.entry is None or not solution.entry.endswith(".sh"):
+            from termarena.agents.keystrokes import type_solution  # noqa: PLC0415 - most solutions are scripts
+
             async with _terminal(workspace, env) as terminal:
                 await type_solution(terminal, solution.keystrokes, workspace)
             return AgentReport(message=f"{len(solution.keystrokes)} keystrokes were typed")
@@ -117,5 +117,7 @@ def _stage(solution: Solution, folder: Path, place: _Place) -> None:
 
 @contextlib.asynccontextmanager
 async def _terminal(workspace: Workspace, env: Mapping[str, str]) -> AsyncIterator[AgentTerminal]:
+    from termarena.sandbox.terminal import TerminalOptions  # noqa: PLC0415 - as above
+
     async with workspace.terminal(TerminalOptions(cols=COLS, rows=ROWS, shell_argv=ANY_SHELL, env=env)) as terminal:
         yield terminal

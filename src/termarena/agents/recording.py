@@ -45,7 +45,7 @@ ALL_TEXT_BYTES: Final = 128 << 20
 MESSAGES_BYTES: Final = 256 << 20
 SCRUB_ROOM: Final = 1 << 14
 """How much more than what is kept is looked at, so that no half of a secret stays at the cut."""
-NOT_COMMANDS: Final = frozenset({"read", "write", "put_tree", "terminal", "person"})
+NOT_COMMANDS: Final = frozenset({"read", "write", "put_tree", "clean_up", "terminal", "person"})
 
 
 class Call:
@@ -83,7 +83,7 @@ class CallRow(BaseModel):
     """As in the trajectory."""
     step_id: int
     name: str
-    """`exec`, `read`, `write`, `put_tree`, `terminal`, `terminal.run`, `terminal.send_keys` …"""
+    """`exec`, `read`, `write`, `put_tree`, `clean_up`, `terminal`, `terminal.run`, `terminal.send_keys` …"""
     arguments: dict[str, Any]
     """Texts are cut; the trajectory has more of them."""
     started_at: str
@@ -114,15 +114,16 @@ class WorkspaceRecord:
         return sum(number for name, number in self.counts.items() if name not in NOT_COMMANDS)
 
     def save(self, folder: AttemptFolder, agent: TrajectoryAgent, *, usage: Usage | None = None) -> None:
-        """Write `trajectory.json` and `tool_calls.json`, each as a whole. Raises OSError.
+        """Write `trajectory.json` and `tool_calls.json`, each as a whole and before what makes the attempt durable.
+        Raises OSError.
 
         An agent that was told nothing and did nothing has no trajectory: the format asks for a step.
         """
         rows = [row.model_dump(exclude_none=True) for row in self.calls]
-        write_record(folder.tool_calls, "tool_calls", {"counts": dict(self.counts), "calls": rows})
+        write_record(folder.tool_calls, "tool_calls", {"counts": dict(self.counts), "calls": rows}, is_durable=False)
         if self.steps:
             trajectory = Trajectory(agent=agent, steps=self.steps, final_metrics=self._sums(usage))
-            write_trajectory(folder.trajectory, trajectory)
+            write_trajectory(folder.trajectory, trajectory, is_durable=False)
 
     def _sums(self, usage: Usage | None) -> FinalMetrics:
         return FinalMetrics(

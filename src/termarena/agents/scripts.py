@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from termarena import __version__
 from termarena.agents.contract import AgentReport
-from termarena.agents.workspace import SCRIPT_FILE
+from termarena.agents.workspace import CLEAN_UP, SCRIPT_FILE, TrialWorkspace
 from termarena.core.errors import NotFound, UsageError, WorkspaceClosed
 from termarena.sandbox.staged import staged
 
@@ -23,17 +23,6 @@ __all__ = ["Script", "laid_down", "make", "words_for"]
 
 FOLDER: Final = "/tmp/agent-script"  # noqa: S108 - inside the sandbox, where nobody else is
 LARGEST_BYTES: Final = 64 << 20
-# Removes the folder unless a process that was left behind still stands in it or was started from it. The folder comes
-# as a variable: as an argument, this very shell would be such a process.
-CLEAN_UP: Final = """
-for process in /proc/[0-9]*; do
-  [ "$process" = "/proc/$$" ] && continue
-  case "$(tr '\\0' ' ' <"$process/cmdline"; readlink "$process/cwd")" in
-    *"$FOLDER"*) exit 0 ;;
-  esac
-done 2>/dev/null
-rm -rf "$FOLDER"
-"""
 
 
 @contextlib.asynccontextmanager
@@ -44,7 +33,10 @@ async def laid_down(workspace: Workspace, staged: Path, folder: str) -> AsyncIte
         yield
     finally:
         with contextlib.suppress(WorkspaceClosed):
-            await workspace.exec(["/bin/sh", "-c", CLEAN_UP], env={"FOLDER": folder}, user="root", cwd="/")
+            if isinstance(workspace, TrialWorkspace):
+                await workspace.clean_up(folder)
+            else:
+                await workspace.exec(["/bin/sh", "-c", CLEAN_UP], env={"FOLDER": folder}, user="root", cwd="/")
 
 
 def words_for(path: str, beginning: bytes) -> list[str]:

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
+from termarena.agents.toolbox import HALF
+
 __all__ = ["Keys", "TerminusReply", "read_reply"]
 
 DEFAULT_WAIT_S: Final = 1.0
@@ -46,6 +48,8 @@ def read_reply(text: str) -> TerminusReply:
     for place, command in enumerate(commands, 1):
         if not isinstance(command, dict) or not isinstance(command.get("keystrokes"), str):
             return TerminusReply(problem=f"command {place} has no text `keystrokes`")
+        if HALF.search(command["keystrokes"]):
+            return TerminusReply(problem=f"the keystrokes of command {place} hold half a character")
         keys.append(Keys(command["keystrokes"], _wait_s(command.get("duration"), place, warnings)))
     warnings += [f"`{name}` is missing" for name in ("analysis", "plan") if not isinstance(document.get(name), str)]
     return TerminusReply(tuple(keys), document.get("task_complete") is True, warnings=tuple(warnings))

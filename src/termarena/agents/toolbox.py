@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
@@ -30,6 +31,8 @@ COMMAND_S: Final = 120.0
 LONGEST_COMMAND_S: Final = 3600.0
 OUTPUT_CHARACTERS: Final = 12_000
 """Of one output, for the model; the trajectory has more."""
+HALF: Final = re.compile(r"[\ud800-\udfff]")
+"""What JSON can hold, and no command and no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,8 @@ def _wrong(tool: ToolSpec, given: Mapping[str, object]) -> str | None:
             return f"{name} is not a text"
         if isinstance(value, str) and "\0" in value and name != "content":
             return f"{name} holds a NUL character"
+        if isinstance(value, str) and HALF.search(value) and name != "content":
+            return f"{name} holds half a character"
     return None
 
 

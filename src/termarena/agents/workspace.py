@@ -8,25 +8,24 @@ import dataclasses
 import os
 import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from termarena.agents.own_files import OwnFiles
 from termarena.agents.recording import Call, Told
-from termarena.agents.terminals import RecordedTerminal
-from termarena.core.errors import SandboxBroken, TermArenaError, WorkspaceClosed
+from termarena.core.errors import SandboxBroken, SandboxFileError, TermArenaError, WorkspaceClosed
 from termarena.sandbox.contract import ROOT_NAMES
-from termarena.sandbox.terminal import TerminalOptions, open_terminal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from termarena.agents.recording import Recording
+    from termarena.agents.terminals import RecordedTerminal
     from termarena.core.trajectory import Step
     from termarena.sandbox.contract import ExecResult, PtyProcess, Sandbox, TreeReport
-    from termarena.sandbox.terminal import CastWriter, Terminal
+    from termarena.sandbox.terminal import CastWriter, Terminal, TerminalOptions
 
-__all__ = ["TrialWorkspace"]
+__all__ = ["CLEAN_UP", "TrialWorkspace"]
 
 T = TypeVar("T")
 
@@ -38,6 +37,26 @@ LONGEST_ARGUMENT_BYTES: Final = 100_000
 SCRIPT: Final = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1" bash; exec sh -c "$1" sh'
 SCRIPT_FILE: Final = 'command -v bash >/dev/null 2>&1 && exec bash "$1"; exec sh "$1"'
 ANY_SHELL: Final = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec /bin/sh")
+# Removes the folder unless a process that was left behind still stands in it or was started from it. The folder comes
+# as a variable: as an argument, this very shell would be such a process. `read` leaves out the NULs between words; one
+# program more for every process that is looked at would cost more than the script's own start.
+CLEAN_UP: Final = """
+for process in /proc/[0-9]*; do
+  [ "$process" = "/proc/$$" ] && continue
+  cd -P "$process/cwd" && case "$PWD" in *"$FOLDER"*) exit 0 ;; esac
+  while read -r words || [ -n "$words" ]; do
+    case "$words" in *"$FOLDER"*) exit 0 ;; esac
+  done <"$process/cmdline"
+done 2>/dev/null
+cd / && exec rm -rf "$FOLDER"
+"""
+
+
+@runtime_checkable
+class _Clearing(Protocol):
+    """A sandbox that can remove a folder without running anything."""
+
+    async def clear_away(self, path: str) -> bool: ...
 
 
 def _nothing(_: object) -> Told:
@@ -143,6 +162,8 @@ class TrialWorkspace:
     @contextlib.asynccontextmanager
     async def terminal(self, options: TerminalOptions | None = None) -> AsyncIterator[RecordedTerminal]:
         """See the contract; raises `ValueError` for options with a recording of their own."""
+        from termarena.sandbox.terminal import TerminalOptions  # noqa: PLC0415 - many agents open none
+
         chosen = options or TerminalOptions(scrollback_lines=SCROLLBACK_LINES)
         if tuple(chosen.shell_argv) == TerminalOptions().shell_argv:
             chosen = dataclasses.replace(chosen, shell_argv=ANY_SHELL)
@@ -160,6 +181,9 @@ class TrialWorkspace:
                 await asyncio.shield(self._leave(opened))
 
     async def _open(self, options: TerminalOptions) -> RecordedTerminal:
+        from termarena.agents.terminals import RecordedTerminal  # noqa: PLC0415 - as above
+        from termarena.sandbox.terminal import open_terminal  # noqa: PLC0415 - as above
+
         number, cast = self._recording.new_cast()
         life = AsyncExitStack()
         try:
@@ -230,6 +254,22 @@ class TrialWorkspace:
             lambda: self._box.put_tree(source, target, user=self._user),
             lambda report: Told(facts={"files": report.files, "size_bytes": report.size_bytes}),
         )
+
+    async def clean_up(self, folder: str) -> None:
+        """Remove what the harness laid down for the agent, unless something that was left running needs it.
+
+        It is no command of the agent's. Raises `WorkspaceClosed`, and what `exec` raises.
+        """
+        await self.carry_out(Call("clean_up", {"path": folder}), lambda: self._clean_up(folder))
+
+    async def _clean_up(self, folder: str) -> None:
+        box = self._box
+        if isinstance(box, _Clearing):
+            with contextlib.suppress(SandboxFileError):
+                if await box.clear_away(folder):
+                    return
+        words, env = ["/bin/sh", "-c", CLEAN_UP], {"FOLDER": folder}
+        await box.exec(words, env=env, user="root", cwd="/", timeout_s=self.seconds_left)
 
     def note(self, step: Step) -> None:
         """See the contract."""

@@ -197,7 +197,7 @@ def _times_out(evidence: Evidence) -> Iterator[Flaw]:
     longest = max(evidence.acts, key=lambda act: act.duration_s)
     share = longest.duration_s / evidence.work_s if evidence.work_s else 0.0
     if share >= STUCK_SHARE:
-        yield Flaw("timeouts", f"{_quoted(longest)} took {share:.0%} of the agent's time", (longest.step_id,))
+        yield Flaw("timeouts", f"{_quoted(longest)} took {100 * share:.0f} % of the agent's time", (longest.step_id,))
 
 
 FLAWS: Final[dict[str, tuple[str, Callable[[Evidence], Iterator[Flaw]]]]] = {

@@ -1,5 +1,5 @@
 """Large recordings in pieces: cut once, kept beside the runs, the oldest ones given up. That one cannot be cut is kept
-in the place of its pieces: the next viewer is told at once."""
+in the place of its pieces: the next viewer is told at once. A busy machine may be why: then it is tried again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from termarena.core.errors import NotFound
 from termarena.runs.segments import INDEX, cut_recording
@@ -31,8 +31,19 @@ NICENESS: Final = 10
 SHOWS_NOTHING, NO_RECORDING, NO_PLACE = 3, 4, 5
 """How `cut_alone` ends where there are no pieces."""
 PROBLEM: Final = "problem.txt"
+PASSING: Final = "problem-now.txt"
+AGAIN_S: Final = 900.0
+"""For how long a problem that may be the machine's is taken to be still there: a cut may take a third of that."""
 FETCH: Final = "fetch it: termarena replay plays it in a terminal"
 MOST_TOLD_BYTES: Final = 500
+
+
+class Problem(NamedTuple):
+    """Why a recording was not cut."""
+
+    told: str
+    is_passing: bool = False
+    """Whether it may be cut another time: it was ended, or had too little time."""
 
 
 class Segments:
@@ -58,7 +69,8 @@ class Segments:
         return path
 
     def problem(self, recording: Path) -> str | None:
-        """Why it could not be cut when that was tried; None where it was not, or could be. Raises OSError."""
+        """Why it could not be cut when that was tried; None where it was not, could be, or is to be tried again. Raises
+        OSError."""
         return _problem_in(self._place / _name(recording))
 
     async def _cut_once(self, recording: Path, folder: Path) -> None:
@@ -103,8 +115,8 @@ class Segments:
             await asyncio.wait(cutting)
 
 
-async def cut_elsewhere(recording: Path, into: Path) -> str | None:
-    """Why there are no pieces of it, now or ever; None where there are. Raises NotFound where they cannot be kept."""
+async def cut_elsewhere(recording: Path, into: Path) -> Problem | None:
+    """Why there are no pieces of it; None where there are. Raises NotFound where they cannot be kept."""
     program = "from termarena.arena.segmenting import cut_alone; cut_alone()"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-c", program, str(recording), str(into)),
@@ -116,7 +128,7 @@ async def cut_elsewhere(recording: Path, into: Path) -> str | None:
         async with asyncio.timeout(LONGEST_CUT_S):
             told = (await process.communicate())[1]
     except TimeoutError:
-        return f"this recording was not cut into pieces within {LONGEST_CUT_S:g} s"
+        return Problem(f"this recording was not cut into pieces within {LONGEST_CUT_S:g} s", is_passing=True)
     finally:
         if process.returncode is None:
             process.kill()
@@ -125,9 +137,11 @@ async def cut_elsewhere(recording: Path, into: Path) -> str | None:
     if process.returncode == NO_PLACE:
         raise NotFound(f"this recording cannot be cut into pieces now: {words}", hint=FETCH)
     if process.returncode == SHOWS_NOTHING:
-        return "this recording shows nothing"
+        return Problem("this recording shows nothing")
+    if process.returncode == NO_RECORDING:
+        return Problem(f"this recording cannot be played: {words}")
     if process.returncode:
-        return f"this recording cannot be played: {words if process.returncode == NO_RECORDING else 'cutting it broke'}"
+        return Problem("this recording cannot be played: cutting it broke", is_passing=process.returncode < 0)
     return None
 
 
@@ -147,21 +161,25 @@ def cut_alone() -> None:
 
 
 def _is_settled(folder: Path) -> bool:
-    return (folder / INDEX).is_file() or (folder / PROBLEM).is_file()
+    return (folder / INDEX).is_file() or _problem_in(folder) is not None
 
 
 def _problem_in(folder: Path) -> str | None:
-    try:
-        return (folder / PROBLEM).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+    for name in (PROBLEM, PASSING):
+        path = folder / name
+        try:
+            if name == PROBLEM or path.stat().st_mtime > time.time() - AGAIN_S:
+                return path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
+    return None
 
 
-def _leave_only(made: Path, problem: str) -> None:
+def _leave_only(made: Path, problem: Problem) -> None:
     """In the place of pieces that came to no end."""
     shutil.rmtree(made)
     made.mkdir()
-    (made / PROBLEM).write_text(problem, encoding="utf-8")
+    (made / (PASSING if problem.is_passing else PROBLEM)).write_text(problem.told, encoding="utf-8")
 
 
 def _made_at(path: Path) -> float:

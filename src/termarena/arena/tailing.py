@@ -7,6 +7,7 @@ of the process that carries the run out: only that process may show them.
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -168,13 +169,22 @@ class _Screen:
         """A line of the file becomes none, one or more events; the header becomes the first size."""
         if isinstance(row, dict):
             yield [0.0, "r", f"{row.get('width', 80)}x{row.get('height', 24)}"]
-        elif isinstance(row, list) and len(row) == 3 and isinstance(row[2], str) and row[1] in SHOWN:  # noqa: PLR2004 - time, code, text
+        elif isinstance(row, list) and len(row) == 3 and all(isinstance(one, str) for one in row[1:]):  # noqa: PLR2004 - time, code, text
             at, code, text = row
-            self._at = float(at) if isinstance(at, int | float) else self._at
-            yield from _listed(self._events.add(TextEvent(self._at, code, text)))
+            self._at = _seconds(at, self._at)
+            if code in SHOWN:
+                yield from _listed(self._events.add(TextEvent(self._at, code, text)))
 
     def rest(self) -> Iterator[list[Any]]:
         return _listed(self._events.rest())
+
+
+def _seconds(at: Any, before: float) -> float:  # noqa: ANN401 - of a line of a recording
+    """A time of a recording; the one before where it is none."""
+    try:
+        return float(at) if isinstance(at, int | float) and math.isfinite(at) else before
+    except OverflowError:
+        return before
 
 
 def _listed(events: Iterator[TextEvent]) -> Iterator[list[Any]]:
@@ -191,7 +201,8 @@ def _step(row: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a line of messag
         if kind == "exec_request" and row.get("direction") == "received":
             return {"at": row.get("at"), "kind": "command", "text": str(told.get("command", ""))[:SHOWN_TEXT]}
         if kind in ("keys", "read_file", "write_file", "list_dir") and row.get("direction") == "received":
-            named = told.get("path") or told.get("text") or " ".join(map(str, told.get("keys") or ()))
+            keys = told.get("keys")
+            named = told.get("path") or told.get("text") or " ".join(map(str, keys if isinstance(keys, list) else ()))
             return {"at": row.get("at"), "kind": str(kind), "text": str(named)[:SHOWN_TEXT]}
         if kind == "exec_result" and row.get("direction") == "sent":
             return {"at": row.get("at"), "kind": "answer", "exit_status": told.get("exit_code")}

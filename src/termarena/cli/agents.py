@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from termarena.cli.output import JsonOption, command_group, print_json, print_line, print_table, say
+from termarena.cli.help import command_group
+from termarena.cli.output import JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from termarena.agents.installed.description import Description

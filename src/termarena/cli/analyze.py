@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, print_text, say
 
 if TYPE_CHECKING:
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 Form = Literal["md", "json", "html"]
 
 
 @app.command()
 def analyze(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs: folders, or ids in ./runs.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Runs: folders, or ids in ./runs.")],
     *,
     tasks: Annotated[
         list[str] | None,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli import serving_options
-from termarena.cli.output import JsonOption, print_json, print_line, print_table, say
+from termarena.cli.help import command_app
+from termarena.cli.output import Column, JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
@@ -30,9 +31,11 @@ def battle(  # noqa: PLR0913 - every option of the command is a parameter
         list[str] | None, typer.Option("--task", "-t", metavar="ID", help="This task, or those a glob matches; repeat.")
     ] = None,
     tasks: Annotated[str | None, typer.Option("--tasks", metavar="A,B", help="These tasks.")] = None,
-    n_tasks: Annotated[int | None, typer.Option("--n-tasks", min=1, help="The first so many.")] = None,
-    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trials per task.")] = 1,
-    max_parallel: Annotated[int | None, typer.Option("--max-parallel", min=1, help="Trials at once.")] = None,
+    n_tasks: Annotated[int | None, typer.Option("--n-tasks", metavar="N", min=1, help="The first so many.")] = None,
+    attempts: Annotated[int, typer.Option("--attempts", "-k", metavar="K", min=1, help="Trials per task.")] = 1,
+    max_parallel: Annotated[
+        int | None, typer.Option("--max-parallel", metavar="N", min=1, help="Trials at once.")
+    ] = None,
     backend: Annotated[
         str | None, typer.Option("--backend", metavar="URL", help="Through this AgentBeats backend, which knows both.")
     ] = None,
@@ -87,11 +90,17 @@ def _print(asked: Asked, result: Mapping[str, object], *, json: bool) -> None:
     rows = result.get("rows")
     cells = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     names = ("task_id", "attempt", "outcome", "failure_mode", "n_commands", "duration_sec")
-    titles = ("task", "attempt", "outcome", "failure", "commands", "seconds")
-    print_table(titles, [[_whole(row.get(name)) for name in names] for row in cells])
+    titles: list[str | Column] = ["task", Column("attempt", "right"), "outcome", "failure"]
+    titles += [Column("commands", "right"), Column("seconds", "right")]
+    print_table(titles, [[_shown(row.get(name)) for name in names] for row in cells])
     print_line()
     score = f"{_whole(result.get('score'))} of {_whole(result.get('max_score'))} solved"
     print_line(f"{asked.white_url}: {score}, pass rate {result.get('pass_rate')} %")
+
+
+def _shown(value: object) -> object:
+    """A cell of the table: no failure is an empty one."""
+    return None if value == "NONE" else _whole(value)
 
 
 def _whole(value: object) -> object:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, print_line, say
 
 if TYPE_CHECKING:
@@ -21,18 +22,22 @@ __all__ = ["app"]
 AT_ONCE = 4096
 """Requests; whoever starts a broker of his own knows his programs."""
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
 def broker(
     *,
     model: Annotated[str, typer.Option("--model", "-m", metavar="PROVIDER:MODEL", help="Which model answers.")],
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="On 127.0.0.1; 0: a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="On 127.0.0.1; 0: a free one.")
+    ] = 0,
     budget_usd: Annotated[
-        float | None, typer.Option("--budget-usd", min=0, help="Money for all requests together.")
+        float | None, typer.Option("--budget-usd", metavar="USD", min=0, help="Money for all requests together.")
     ] = None,
-    budget_tokens: Annotated[int | None, typer.Option("--budget-tokens", min=0, help="The same in tokens.")] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option("--budget-tokens", metavar="N", min=0, help="The same in tokens.")
+    ] = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Keep every exchange, one JSON per line.")
     ] = None,

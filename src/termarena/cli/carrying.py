@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from termarena.cli.ending import print_outcome
+from termarena.cli.garbage import collect_as_usual
 from termarena.cli.live import listening
 from termarena.cli.output import ExitStatus, say
 from termarena.core.errors import AgentGone, ClusterLost, RunNotWritable
@@ -37,6 +38,7 @@ def carry_out(opened: OpenRun, runner: TrialRunner, *, json: bool, budget: Budge
     RunNotWritable when the run's folder takes no more, AgentGone when nobody is at the agent's address any more,
     ClusterLost when the cluster is gone.
     """
+    collect_as_usual()
     try:
         with opened, _hanging_up(), listening() as listener:
             end = asyncio.run(execute(opened, runner, listener, budget=budget))

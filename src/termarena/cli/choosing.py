@@ -48,17 +48,23 @@ TaskOption = Annotated[
 ExcludeOption = Annotated[
     list[str] | None, typer.Option("--exclude", "-x", metavar="ID", help="Leave out this task or glob; repeat.")
 ]
-CategoryOption = Annotated[list[str] | None, typer.Option("--category", "-c", help="Only this category; repeat.")]
-DifficultyOption = Annotated[list[str] | None, typer.Option("--difficulty", help="Only this difficulty; repeat.")]
-TagOption = Annotated[list[str] | None, typer.Option("--tag", help="Only tasks with this tag; repeat.")]
-LanguageOption = Annotated[list[str] | None, typer.Option("--language", help="Only tasks in this language; repeat.")]
+CategoryOption = Annotated[
+    list[str] | None, typer.Option("--category", "-c", metavar="CATEGORY", help="Only this category; repeat.")
+]
+DifficultyOption = Annotated[
+    list[str] | None, typer.Option("--difficulty", metavar="LEVEL", help="Only this difficulty; repeat.")
+]
+TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only tasks with this tag; repeat.")]
+LanguageOption = Annotated[
+    list[str] | None, typer.Option("--language", metavar="LANGUAGE", help="Only tasks in this language; repeat.")
+]
 FirstOption = Annotated[
     int | None, typer.Option("--first", "-n", min=1, metavar="N", help="The first N by id, after all else.")
 ]
 SampleOption = Annotated[
     int | None, typer.Option("--sample", min=1, metavar="N", help="N at random, the same for the same --seed.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Chooses the sample.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Chooses the sample.")]
 StrictOption = Annotated[
     bool | None,
     typer.Option("--strict/--no-strict", help="Every warning of the loader is an error."),
@@ -129,7 +135,9 @@ def open_task_or_dataset(name: str, *, dataset: str | None, strict: bool | None 
         try:
             return _alone(open_task(name, dataset=SAMPLES, strict=strict))
         except NotFound as no_task:
-            no_dataset.hint = no_task.hint or no_dataset.hint
+            no_dataset.hint = no_task.hint or (
+                "name a folder of tasks, a task of the samples (termarena tasks list), or a dataset that was pulled"
+            )
             raise no_dataset from None
 
 

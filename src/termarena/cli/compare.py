@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import Column, JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 SHOWN_IN_FULL = 0.0001
 MOST_REMARKS = 20
@@ -38,9 +39,10 @@ def compare(
             min=1, metavar="N", help="Draw so many permutations; else all are counted, where that is feasible."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="For permutations that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="For permutations that are drawn.")] = 0,
     alpha: Annotated[
-        float, typer.Option(help="How often equal agents may be called different, over all pairs together.")
+        float,
+        typer.Option(metavar="SHARE", help="How often equal agents may be called different, over all pairs together."),
     ] = 0.05,
     json: JsonOption = False,
 ) -> None:

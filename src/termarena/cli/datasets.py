@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli.choosing import StrictOption, open_dataset
+from termarena.cli.help import command_group
 from termarena.cli.output import (
     ExitStatus,
     JsonOption,
-    command_group,
     failure_of,
     print_json,
     print_line,
@@ -134,8 +134,12 @@ def _show_pulled(got: Pulled, dataset: Dataset) -> None:
 def lock(
     source: FolderArgument,
     *,
-    version: Annotated[str, typer.Option("--version", help="The version that this state of the files is.")],
-    name: Annotated[str | None, typer.Option("--name", help="The dataset's name; its folder's by default.")] = None,
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="The version that this state of the files is.")
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="The dataset's name; its folder's by default.")
+    ] = None,
     strict: StrictOption = None,
     json: JsonOption = False,
 ) -> None:

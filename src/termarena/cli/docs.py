@@ -8,18 +8,19 @@ from typing import Annotated
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, print_line, say
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
 def docs(
     *,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 is any free one.")] = 8643,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 is any free one.")] = 8643,
     public: Annotated[bool, typer.Option("--public", help="Allow an address that others can reach.")] = False,
     no_open: Annotated[bool, typer.Option("--no-open", help="Start no browser.")] = False,
     json: JsonOption = False,

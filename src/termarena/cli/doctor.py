@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import Column, JsonOption, print_json, print_line, print_table
 from termarena.core.errors import SandboxError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 STATUS_STYLES = {"ok": "green", "limited": "yellow", "missing": "red"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
+
+from termarena.cli.help import PlainCommand
 
 if TYPE_CHECKING:
     # Typer keeps its copy of Click private; needed to say what is overridden, and never at run time.
@@ -24,7 +25,7 @@ ReplayFetchesOption = Annotated[
 ]
 
 
-class FetchCommand(TyperCommand):
+class FetchCommand(PlainCommand):
     """Typer has no option with a value that may be left out; these two are."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:

@@ -10,7 +10,8 @@ import typer
 from termarena.cli import forge_making, forge_sets
 from termarena.cli.forge_retrieving import retrieve
 from termarena.cli.forge_running import run
-from termarena.cli.output import Column, ExitStatus, JsonOption, command_group, print_json, print_line, print_table, say
+from termarena.cli.help import command_group
+from termarena.cli.output import Column, ExitStatus, JsonOption, print_json, print_line, print_table, say
 from termarena.cli.run_options import AddressOption, EngineOption
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ app = command_group("Make proven tasks of terminal recordings.")
 SHOWN_TEXT = 200
 
 PathsArgument = Annotated[
-    list[Path], typer.Argument(metavar="PATH…", help="Recordings: files, or folders with files in them.")
+    list[Path], typer.Argument(metavar="PATH", help="Recordings: files, or folders with files in them.")
 ]
 
 
@@ -71,7 +72,9 @@ def screen_command(  # noqa: PLR0913 - one parameter per option
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write the kept transcripts there, redacted.")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show every finding with its evidence.")] = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; else one per core.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--concurrency", "-n", metavar="N", min=1, help="Processes; else one per core.")
+    ] = None,
     engine: EngineOption = "local",
     address: AddressOption = "auto",
     json: JsonOption = False,

@@ -32,7 +32,7 @@ DEFAULT_FORGE = Path("forge")
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Made when it is not there.")] = DEFAULT_FORGE,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Made when it is not there.")] = DEFAULT_FORGE,
     *,
     json: JsonOption = False,
 ) -> None:
@@ -135,7 +135,9 @@ def status(
         Column("refused", "right"),
         Column("passed", "right"),
     ]
-    rows = [[gate.name, gate.came, gate.refused, f"{gate.share:.0%}" if gate.came else None] for gate in found.gates]
+    rows = [
+        [gate.name, gate.came, gate.refused, f"{100 * gate.share:.0f} %" if gate.came else None] for gate in found.gates
+    ]
     print_table(
         [*columns, "most often because"], [[*row, gate.example] for row, gate in zip(rows, found.gates, strict=True)]
     )

@@ -27,7 +27,9 @@ def retrieve(  # noqa: PLR0913 - one parameter per option
     forge: ForgeOption = DEFAULT_FORGE,
     feeds: Annotated[
         list[str] | None,
-        typer.Option("--feed", help="A list of a server: recent, featured, popular, public; may be given again."),
+        typer.Option(
+            "--feed", metavar="LIST", help="A list of a server: recent, featured, popular, public; may be given again."
+        ),
     ] = None,
     licence: Annotated[
         str | None,
@@ -39,8 +41,10 @@ def retrieve(  # noqa: PLR0913 - one parameter per option
     ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Only what is missing or damaged; no list is read.")] = False,
     refresh: Annotated[bool, typer.Option("--refresh", help="Everything again; tells what is gone.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Recordings at most.")] = None,
-    pages: Annotated[int | None, typer.Option("--pages", min=1, help="Pages of each list at most.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Recordings at most.")] = None,
+    pages: Annotated[
+        int | None, typer.Option("--pages", metavar="N", min=1, help="Pages of each list at most.")
+    ] = None,
     pause_s: Annotated[float, typer.Option("--pause", min=0, metavar="SECONDS", help="Between two requests.")] = 1.0,
     networks: AllowNetworkOption = None,
     json: JsonOption = False,

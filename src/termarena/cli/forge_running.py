@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,13 +29,15 @@ STATES = {"admitted": "green", "refused": "yellow", "failed": "red"}
 
 
 def run(  # noqa: PLR0913 - one parameter per option
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Recordings: files, or folders of them.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Recordings: files, or folders of them.")],
     *,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where tasks go; else tasks/ of the forge.")
     ] = None,
     forge: ForgeOption = DEFAULT_FORGE,
-    slots: Annotated[int, typer.Option("--slots", "-n", min=1, help="Recordings at once.")] = 2,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-n", metavar="N", min=1, help="Recordings at once.")
+    ] = 2,
     engine: EngineOption = "local",
     address: AddressOption = "auto",
     json: JsonOption = False,
@@ -45,14 +48,14 @@ def run(  # noqa: PLR0913 - one parameter per option
     termarena forge run session.cast --out tasks
     termarena forge run recordings/ -n 4
     termarena forge run recordings/ --json
-    termarena forge run recordings/ --engine ray   # read on the nodes of a cluster, made on this machine
+    termarena forge run recordings/ --engine ray   # read on the nodes of a cluster
 
     What the ledger has an outcome for is not made again; interrupted, the same command goes on. Exits 0 whatever was
     refused, 1 if something failed that is not the recordings' fault, 2 if nothing that was given is a recording.
     """
     from termarena.cli.screening import workers
     from termarena.core.errors import RecordingError
-    from termarena.forge.home import TASKS
+    from termarena.forge.home import TASKS, settings_of
     from termarena.forge.home import init as make_folder
     from termarena.forge.intake import found_in, items_in
 
@@ -68,7 +71,13 @@ def run(  # noqa: PLR0913 - one parameter per option
             say(f"{outcome.state}{' (known)' if was_known else ''}: {outcome.source}: {_why(outcome)}")
 
         with workers(engine, address) as where:
-            _work(items_in(files, where), out or forge / TASKS, forge, slots=slots, on_outcome=on_outcome)
+            _work(
+                items_in(files, where, settings_of(forge).screen),
+                out or forge / TASKS,
+                forge,
+                slots=concurrency,
+                on_outcome=on_outcome,
+            )
     _show_outcomes(outcomes, as_json=json)
     if outcomes and all(outcome.gate == "read" for outcome in outcomes):
         raise RecordingError("nothing that was given is a recording", hint="see each reason above")
@@ -140,3 +149,5 @@ def _show_outcomes(outcomes: list[Outcome], *, as_json: bool) -> None:
     print_line(f"{len(admitted)} of {len(ordered)} recordings became tasks")
     if admitted and admitted[0].folder:
         say(f"next: termarena run --path {Path(admitted[0].folder).parent} --agent oracle")
+    elif ordered:
+        say(f"next: termarena forge explain {shlex.quote(Path(ordered[0].source).name)}")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from termarena.cli.forge_making import DEFAULT_FORGE, ForgeOption, existing_forge
-from termarena.cli.output import Column, JsonOption, command_group, print_json, print_line, print_table, print_text, say
+from termarena.cli.help import command_group
+from termarena.cli.output import Column, JsonOption, print_json, print_line, print_table, print_text, say
 
 if TYPE_CHECKING:
     from termarena.forge.reviewing import Reviewed
@@ -39,7 +40,10 @@ def export(
     name: Annotated[str, typer.Option("--name", metavar="ORGANISATION/NAME", help="Of the set.")] = "forge/set",
     verified: Annotated[bool, typer.Option("--verified", help="Only what two people accepted.")] = False,
     longest_span: Annotated[
-        int, typer.Option("--longest-span", min=0, help="Characters of a recording in a row without a licence.")
+        int,
+        typer.Option(
+            "--longest-span", metavar="N", min=0, help="Characters of a recording in a row without a licence."
+        ),
     ] = 1000,
     json: JsonOption = False,
 ) -> None:
@@ -73,7 +77,7 @@ def export(
 
 def stats(
     folders: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FOLDER…]", help="Tasks; by default those of the forge.")
+        list[Path] | None, typer.Argument(metavar="FOLDER", help="Tasks; by default those of the forge.")
     ] = None,
     *,
     forge: ForgeOption = DEFAULT_FORGE,
@@ -108,9 +112,8 @@ def stats(
     broken = f", {found.broken} that do not load" if found.broken else ""
     told = f"{found.tasks} tasks{broken}; {len(found.programs)} programs; {found.calls_median:g} calls a solution"
     if found.absent_share is not None:
-        told += (
-            f"; {found.absent_share:.0%} of the programs are not in the other set, which has {found.against_programs}"
-        )
+        absent = f"{100 * found.absent_share:.0f} % of the programs are not in the other set"
+        told += f"; {absent}, which has {found.against_programs}"
     print_line(told)
 
 
@@ -176,7 +179,9 @@ def judge_command(  # noqa: PLR0913 - one parameter per option
     flaws: Annotated[
         list[str] | None,
         typer.Option(
-            "--flaw", help="unclear, given-away, unfair, weak, trivial, private, harmful; may be given again."
+            "--flaw",
+            metavar="FLAW",
+            help="unclear, given-away, unfair, weak, trivial, private, harmful; may be given again.",
         ),
     ] = None,
     note: NoteOption = "",
@@ -249,7 +254,9 @@ def status_command(*, forge: ForgeOption = DEFAULT_FORGE, json: JsonOption = Fal
         print_line("no task has two reviews yet")
         return
     kappa = "undefined: both always said the same" if agreement.kappa is None else f"{agreement.kappa:.2f}"
-    print_line(f"{agreement.pairs} tasks with two reviews; they agree on {agreement.observed:.0%}, kappa {kappa}")
+    print_line(
+        f"{agreement.pairs} tasks with two reviews; they agree on {100 * agreement.observed:.0f} %, kappa {kappa}"
+    )
 
 
 def mount(group: typer.Typer) -> None:

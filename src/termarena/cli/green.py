@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli import run_options, serving_options
-from termarena.cli.output import JsonOption
+from termarena.cli.help import command_app
+from termarena.cli.output import JsonOption, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.callback(invoke_without_command=True)
@@ -30,7 +31,7 @@ def green(  # noqa: PLR0913 - every option of the command is a parameter
     dataset: run_options.DatasetOption = None,
     path: run_options.PathOption = None,
     host: serving_options.HostOption = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 9009,
+    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any that is free.")] = 9009,
     card_url: serving_options.CardUrlOption = None,
     card: serving_options.CardOption = None,
     config: Annotated[
@@ -106,7 +107,9 @@ def _standing(
 def check(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the white agent is.")],
     *,
-    patience: Annotated[float, typer.Option("--patience", min=1, help="Seconds for each check.")] = 60.0,
+    patience: Annotated[
+        float, typer.Option("--patience", metavar="SECONDS", min=1, help="Seconds for each check.")
+    ] = 60.0,
     key_file: serving_options.SentKeyFileOption = None,
     allow_network: serving_options.AllowNetworkOption = None,
     json: JsonOption = False,
@@ -140,4 +143,6 @@ def check(
         rows_shown = [[one.name, one.state, one.message] for one in found]
         print_table(["check", Column("", styles=colours), "what was seen"], rows_shown)
     if not is_well:
+        nobody = "start it, or give the address that serves its card; nothing else was tried"
+        say(f"hint: {nobody if len(found) == 1 else 'docs/battles.md says what a white agent is asked and answers'}")
         raise typer.Exit(1)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from termarena.cli.fetch_options import FetchCommand, RecordFetchesOption, ReplayFetchesOption, checked_fetches
-from termarena.cli.output import Column, JsonOption, command_group, print_json, print_line, print_table, progress, say
+from termarena.cli.help import command_group
+from termarena.cli.output import Column, JsonOption, print_json, print_line, print_table, progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -129,9 +130,11 @@ def build(  # noqa: PLR0913 - one parameter per option
     tag: Annotated[
         str | None, typer.Option("--tag", "-t", metavar="NAME", help="Store the image under this name.")
     ] = None,
-    file: Annotated[str, typer.Option("--file", "-f", help="The Dockerfile, within the context.")] = "Dockerfile",
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE", help="The Dockerfile, within the context.")
+    ] = "Dockerfile",
     build_arg: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A value for an ARG.")] = None,
-    target: Annotated[str, typer.Option(help="The stage to stop at.")] = "",
+    target: Annotated[str, typer.Option(metavar="STAGE", help="The stage to stop at.")] = "",
     secret: Annotated[
         list[str] | None, typer.Option(metavar="ID=FILE", help="A file for RUN --mount=type=secret; it is not kept.")
     ] = None,
@@ -352,7 +355,7 @@ def list_images(*, json: JsonOption = False) -> None:
 
 @app.command("prune")
 def prune(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Images to forget first.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Images to forget first.")] = None,
     *,
     everything: Annotated[
         bool, typer.Option("--all", help="Forget every image but those of the map, and every cached step.")
@@ -383,8 +386,8 @@ def prune(
 
 @app.command("map")
 def map_image(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name that tasks use.")] = None,
-    source: Annotated[str | None, typer.Argument(metavar="[SOURCE]", help="An archive, or a stored image.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The name that tasks use.")] = None,
+    source: Annotated[str | None, typer.Argument(metavar="SOURCE", help="An archive, or a stored image.")] = None,
     *,
     remove: Annotated[bool, typer.Option("--remove", help="Let NAME mean itself again.")] = False,
     json: JsonOption = False,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from termarena.cli.output import JsonOption, command_group, print_json, print_line, say
+from termarena.cli.help import command_group
+from termarena.cli.output import JsonOption, print_json, print_line, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from termarena.agents.scripts import CLEAN_UP
+from termarena.agents.workspace import CLEAN_UP
 from termarena.cli.output import on_one_line
 from termarena.reports.telling import count, duration
 
@@ -27,6 +27,7 @@ MOST_BYTES: Final = 256 << 10
 LONGEST_CALL: Final = 200
 MOST_LINES: Final = 12
 """Of a script that an agent ran; `tool_calls.json` has more of it, the trajectory all that was kept."""
+_UNTOLD: Final = frozenset({"cols", "rows", "timeout_s"})
 # Colours, titles and the like, which are no words; every other control character is spelled out where it is printed.
 _STYLING: Final = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[]P^_X][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]|\r")
 
@@ -49,10 +50,8 @@ def _facts(folder: AttemptFolder, result: TrialResult) -> Iterator[tuple[str, st
         if detail.hint:
             yield "hint", detail.hint
     yield "reward", "none" if result.reward is None else f"{result.reward:g}"
-    yield (
-        "agent",
-        f"{agent.name} {agent.version}: {result.agent_end or 'never started'}, {count(agent.commands, 'command')}",
-    )
+    who = f"{agent.name} {agent.version}" + (f" with {agent.model}" if agent.model else "")
+    yield "agent", f"{who}: {result.agent_end or 'never started'}, {count(agent.commands, 'command')}"
     if result.agent_error is not None:
         yield "agent error", f"{result.agent_error.kind}: {result.agent_error.message}"
     if agent.message:
@@ -128,15 +127,22 @@ def _cut(line: str) -> str:
 def _cleaned_up(call: Mapping[str, Any]) -> str | None:
     """The folder that this call removes, where it is the harness's own after a script from the host."""
     arguments = call.get("arguments")
+    if call.get("name") == "clean_up":
+        return str(arguments.get("path")) if isinstance(arguments, dict) else None
     words, env = (arguments.get("argv"), arguments.get("env")) if isinstance(arguments, dict) else (None, None)
     is_ours = isinstance(words, list) and words[-1:] == [CLEAN_UP]
     return str(env.get("FOLDER")) if is_ours and isinstance(env, dict) else None
 
 
 def _values(call: Mapping[str, Any]) -> Sequence[object]:
-    """What the call was given, variables and other tables aside."""
+    """What the call was given, in words: no tables, no limits and sizes, and which terminal only from the second on."""
     arguments = call.get("arguments")
-    return [value for value in arguments.values() if not isinstance(value, dict)] if isinstance(arguments, dict) else []
+    given = arguments.items() if isinstance(arguments, dict) else ()
+    return [
+        f"in terminal {value}:" if name == "terminal" else value
+        for name, value in given
+        if not isinstance(value, dict) and name not in _UNTOLD and (name, value) != ("terminal", 1)
+    ]
 
 
 def event_line(event: Event) -> str:

@@ -17,16 +17,17 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from termarena import __version__
+from termarena.cli.garbage import collect_late
 from termarena.cli.output import ExitStatus, Failure, failure_of, print_line, report_failure, say
 from termarena.core.errors import TermArenaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    # Typer keeps its copy of Click private; these two are needed to say what is overridden, and never at run time.
-    from typer._click import Command, Context
+    # Typer keeps its copy of Click private; these are needed to say what is overridden, and never at run time.
+    from typer._click import Command, Context, HelpFormatter
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "SECTIONS", "app", "main"]
 
 PROGRAM = "termarena"
 COMPLETION_VARIABLE = "_TERMARENA_COMPLETE"
@@ -39,39 +40,55 @@ class LazyCommand(NamedTuple):
     help: str
 
 
-COMMANDS = {
-    "run": LazyCommand("termarena.cli.run", "Run an agent on tasks, grade what it did, and report."),
-    "resume": LazyCommand("termarena.cli.resume", "Go on with a run that was interrupted."),
-    "runs": LazyCommand("termarena.cli.runs", "List runs, show what came of them, look into trials."),
-    "play": LazyCommand("termarena.cli.play", "Try a task yourself, recorded and graded."),
-    "prove": LazyCommand("termarena.cli.prove", "Find out by trying what tasks are worth."),
-    "report": LazyCommand("termarena.cli.report", "Make a run's report again from its journal."),
-    "replay": LazyCommand("termarena.cli.replay", "Play a trial's terminal in yours."),
-    "regrade": LazyCommand("termarena.cli.regrade", "Grade a run again without running the agent."),
-    "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
-    "analyze": LazyCommand("termarena.cli.analyze", "Read what agents did, and what went wrong on the way."),
-    "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
-    "pack": LazyCommand("termarena.cli.pack", "Pack a run into one file to hand in."),
-    "verify": LazyCommand("termarena.cli.verify", "Check a packed run and recompute its score."),
-    "serve": LazyCommand("termarena.cli.serve", "Serve leaderboards, runs and battles as web pages."),
-    "submit": LazyCommand("termarena.cli.submit", "Send a run to an arena."),
-    "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
-    "agents": LazyCommand("termarena.cli.agents", "List agents, and install those that live in the sandbox."),
-    "broker": LazyCommand("termarena.cli.broker", "Serve one model on loopback, metered, without its key."),
-    "green": LazyCommand("termarena.cli.green", "Referee battles over A2A."),
-    "battle": LazyCommand("termarena.cli.battle", "Ask a green agent for a battle with a white agent."),
-    "white": LazyCommand("termarena.cli.white", "Serve an agent of ours as an A2A white agent."),
-    "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
-    "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
-    "images": LazyCommand("termarena.cli.images", "Get, build, list and remove images for embedded sandboxes."),
-    "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),
-    "record": LazyCommand("termarena.cli.record", "Record your shell, as the beginning of a task."),
-    "forge": LazyCommand("termarena.cli.forge", "Make tasks of terminal recordings."),
-    "shell": LazyCommand("termarena.cli.shell", "Open a shell in a sandbox."),
-    "doctor": LazyCommand("termarena.cli.doctor", "Say what this machine can do and what it lacks."),
-    "docs": LazyCommand("termarena.cli.docs", "Serve this documentation on your own machine."),
-    "settings": LazyCommand("termarena.cli.settings", "Show every setting and where its value comes from."),
+# The overview's headings, each with its commands.
+SECTIONS = {
+    "Run agents": {
+        "run": LazyCommand("termarena.cli.run", "Run an agent on tasks, grade what it did, and report."),
+        "resume": LazyCommand("termarena.cli.resume", "Go on with a run that was interrupted."),
+        "play": LazyCommand("termarena.cli.play", "Try a task yourself, recorded and graded."),
+        "agents": LazyCommand("termarena.cli.agents", "List agents, and install those that live in the sandbox."),
+        "broker": LazyCommand("termarena.cli.broker", "Serve one model on loopback, metered, without its key."),
+    },
+    "See what came of it": {
+        "runs": LazyCommand("termarena.cli.runs", "List runs, show what came of them, look into trials."),
+        "report": LazyCommand("termarena.cli.report", "Make a run's report again from its journal."),
+        "replay": LazyCommand("termarena.cli.replay", "Play a trial's terminal in yours."),
+        "regrade": LazyCommand("termarena.cli.regrade", "Grade a run again without running the agent."),
+        "compare": LazyCommand("termarena.cli.compare", "Compare runs task by task: better, worse, or cannot tell."),
+        "analyze": LazyCommand("termarena.cli.analyze", "Read what agents did, and what went wrong on the way."),
+        "power": LazyCommand("termarena.cli.power", "Say how small a difference can be and still be found."),
+        "import": LazyCommand("termarena.cli.importing", "Read results of other harnesses."),
+    },
+    "Make tasks, and prove them": {
+        "tasks": LazyCommand("termarena.cli.tasks", "List, show, check, convert and start tasks."),
+        "datasets": LazyCommand("termarena.cli.datasets", "List, fetch, lock and verify sets of tasks."),
+        "record": LazyCommand("termarena.cli.record", "Record your shell, as the beginning of a task."),
+        "forge": LazyCommand("termarena.cli.forge", "Make tasks of terminal recordings."),
+        "prove": LazyCommand("termarena.cli.prove", "Find out by trying what tasks are worth."),
+    },
+    "Look into sandboxes": {
+        "shell": LazyCommand("termarena.cli.shell", "Open a shell in a sandbox."),
+        "sandbox": LazyCommand("termarena.cli.sandbox", "List and remove sandboxes, and measure them."),
+        "images": LazyCommand("termarena.cli.images", "Get, build, list and remove images for embedded sandboxes."),
+    },
+    "Show results to others": {
+        "pack": LazyCommand("termarena.cli.pack", "Pack a run into one file to hand in."),
+        "verify": LazyCommand("termarena.cli.verify", "Check a packed run and recompute its score."),
+        "submit": LazyCommand("termarena.cli.submit", "Send a run to an arena."),
+        "serve": LazyCommand("termarena.cli.serve", "Serve leaderboards, runs and battles as web pages."),
+    },
+    "Referee agents over A2A": {
+        "green": LazyCommand("termarena.cli.green", "Referee battles over A2A."),
+        "white": LazyCommand("termarena.cli.white", "Serve an agent of ours as an A2A white agent."),
+        "battle": LazyCommand("termarena.cli.battle", "Ask a green agent for a battle with a white agent."),
+    },
+    "This machine": {
+        "doctor": LazyCommand("termarena.cli.doctor", "Say what this machine can do and what it lacks."),
+        "settings": LazyCommand("termarena.cli.settings", "Show every setting and where its value comes from."),
+        "docs": LazyCommand("termarena.cli.docs", "Serve this documentation on your own machine."),
+    },
 }
+COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
 
 
 class LazyGroup(TyperGroup):
@@ -90,6 +107,14 @@ class LazyGroup(TyperGroup):
         command = get_command(import_module(COMMANDS[name].module).app)
         command.name = name
         return name, command, rest
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Every command below the heading that it belongs to; what they say is in one column."""
+        del ctx
+        width = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), command.help) for name, command in section.items()])
 
 
 # Typer's own flags default to None, and None is coerced by pydantic: the help of every sub-command would wait for it.
@@ -117,7 +142,13 @@ def root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")] = False,
 ) -> None:
-    """Measure terminal agents: tasks in every format, verdicts that can be defended."""
+    """Measure terminal agents: tasks in every format, verdicts that can be defended.
+
+    \b
+    termarena doctor         # what this machine can do and what it lacks
+    termarena run --sample   # a first run: the bundled tasks, solved
+    termarena docs           # the documentation, in your browser
+    """
     del version, debug  # both act before or after this function: `_show_version`, `main`
 
 
@@ -126,6 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     With `--json` among the arguments, an error is one JSON object on the last line of stderr.
     """
+    collect_late()
     given = list(sys.argv[1:] if arguments is None else arguments)
     _survive_odd_names()
     command = get_command(app)

@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, TypedDict
 
 import typer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from rich.table import Table
 
     from termarena.core.errors import TermArenaError
 
@@ -29,7 +27,6 @@ __all__ = [
     "Failure",
     "JsonOption",
     "Progress",
-    "command_group",
     "failure_of",
     "on_one_line",
     "print_json",
@@ -60,11 +57,6 @@ class Failure(TypedDict, total=False):
     kind: str
     message: str
     hint: str | None
-
-
-def command_group(about: str) -> typer.Typer:
-    """A Typer for a group of commands, with plain help and without completion options of its own."""
-    return typer.Typer(help=about, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 
 def print_line(text: str = "") -> None:
@@ -141,31 +133,49 @@ def print_table(columns: Sequence[str | Column], rows: Iterable[Sequence[object]
 
     A cell that is None is empty. Raises ValueError when a row is not as long as `columns`.
     """
-    from rich.console import Console
-
-    table = _table([Column(c) if isinstance(c, str) else c for c in columns], rows)
-    is_terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, highlight=False, width=None if is_terminal else UNBROKEN_WIDTH)
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
+    named = [Column(c) if isinstance(c, str) else c for c in columns]
+    cells = [["" if cell is None else on_one_line(str(cell)) for cell in row] for row in rows]
+    for line in _drawn(named, cells) if sys.stdout.isatty() else _unbroken(named, cells):
         sys.stdout.write(line.rstrip() + "\n")
 
 
-UNBROKEN_WIDTH = 1 << 20
+_GAP: Final = "  "
 
 
-def _table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> Table:
+def _unbroken(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A line per row, each column as wide as its widest cell."""
+    texts = [[column.title for column in columns], *rows]
+    widths = [max(map(_width, cells)) for cells in zip(*texts, strict=True)]
+    for row in texts:
+        spaces = [" " * (width - _width(text)) for width, text in zip(widths, row, strict=True)]
+        aligned = zip(columns, spaces, row, strict=True)
+        yield _GAP.join(space + text if column.align == "right" else text + space for column, space, text in aligned)
+
+
+def _width(text: str) -> int:
+    """Columns on a screen, of which some characters take two and some none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _drawn(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
+    """As wide as the terminal, with its colours; cells that are too wide are folded."""
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, len(_GAP), 0, 0))
     for column in columns:
         table.add_column(Text(column.title), justify=column.align, overflow="fold")
     for row in rows:
-        texts = ["" if cell is None else on_one_line(str(cell)) for cell in row]
-        table.add_row(*(Text(t, style=c.styles.get(t, "")) for t, c in zip(texts, columns, strict=True)))
-    return table
+        table.add_row(*(Text(t, style=c.styles.get(t, "")) for t, c in zip(row, columns, strict=True)))
+    console = Console(file=sys.stdout, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().splitlines()
 
 
 class Progress(Protocol):

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from termarena.cli.finding import RunArgument
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, print_line, say
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()

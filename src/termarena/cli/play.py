@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli.choosing import open_task
+from termarena.cli.help import command_app
 from termarena.cli.output import ExitStatus, JsonOption, say
 
 if TYPE_CHECKING:
@@ -17,16 +18,20 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
 def play(
     name: Annotated[str, typer.Argument(metavar="TASK", help="A task's folder, or its id in the dataset.")],
     *,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Where a task's id is looked up.")] = "samples",
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", metavar="NAME", help="Where a task's id is looked up.")
+    ] = "samples",
     driver: Annotated[str, typer.Option(metavar="DRIVER", help="namespace, docker or auto.")] = "auto",
-    timeout_multiplier: Annotated[float, typer.Option("--timeout-multiplier", help="Of every time limit.")] = 1.0,
+    timeout_multiplier: Annotated[
+        float, typer.Option("--timeout-multiplier", metavar="FACTOR", help="Of every time limit.")
+    ] = 1.0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="The run's own folder; else runs/TIME-human.")
     ] = None,

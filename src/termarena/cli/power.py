@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, print_line, say
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
@@ -30,8 +31,12 @@ def power(  # noqa: PLR0913 - one parameter per option
     effect: Annotated[
         float | None, typer.Option(metavar="POINTS", help="A difference in points of accuracy: how many tasks find it?")
     ] = None,
-    alpha: Annotated[float, typer.Option(help="How often equal agents may be called different.")] = 0.05,
-    wanted: Annotated[float, typer.Option("--power", help="How often the difference is to be found.")] = 0.8,
+    alpha: Annotated[
+        float, typer.Option(metavar="SHARE", help="How often equal agents may be called different.")
+    ] = 0.05,
+    wanted: Annotated[
+        float, typer.Option("--power", metavar="SHARE", help="How often the difference is to be found.")
+    ] = 0.8,
     json: JsonOption = False,
 ) -> None:
     """Say how small a difference between two agents can be and still be found, before anything is spent.
@@ -79,7 +84,8 @@ def _print(plan: PowerPlan) -> None:
     if options.effect is not None:
         needed = "more than ten million" if plan.tasks_needed is None else f"{plan.tasks_needed:,}"
         print_line(f"for {_points(options.effect)}: {needed} tasks, {count(options.attempts, 'attempt')} each")
-    say(f"found: in {options.power:.0%} of cases; equal agents are called different in {options.alpha:.0%} at most")
+    found, wrong = f"{100 * options.power:g} %", f"{100 * options.alpha:g} %"
+    say(f"found: in {found} of cases; equal agents are called different in {wrong} at most")
     say(f"noise: {plan.noise.source}; between tasks {variances.between:.3f}, within {variances.within:.3f}")
     if not variances.is_split:
         say("note: no task was tried twice there, so what more attempts would bring is not known")

@@ -9,6 +9,7 @@ import typer
 
 from termarena.cli.choosing import StrictOption, open_task_or_dataset
 from termarena.cli.extras import require
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -20,19 +21,20 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 TasksArgument = Annotated[
-    list[str], typer.Argument(metavar="TASK…|DATASET", help="Tasks by path or id, folders of tasks, or samples.")
+    list[str], typer.Argument(metavar="TASK|DATASET", help="Tasks by path or id, folders of tasks, or samples.")
 ]
-AttemptsOption = Annotated[int, typer.Option("--attempts", "-k", min=1, help="Of the reference solution.")]
-JobsOption = Annotated[
-    int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Trials at once; else as many as processors.")
+AttemptsOption = Annotated[int, typer.Option("--attempts", "-k", metavar="K", min=1, help="Of the reference solution.")]
+ConcurrencyOption = Annotated[
+    int | None,
+    typer.Option("--concurrency", "-n", min=1, metavar="N", help="Trials at once; else as many as processors."),
 ]
 MutantsOption = Annotated[int, typer.Option("--mutants", min=0, metavar="N", help="Wrong solutions, at most.")]
 OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where proofs and cards go.")]
 DriverOption = Annotated[
-    str, typer.Option("--driver", help="namespace, docker, or auto: per task, the first that can.")
+    str, typer.Option("--driver", metavar="DRIVER", help="namespace, docker, or auto: per task, the first that can.")
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Use nothing that was found before, and keep nothing.")]
 GateOption = Annotated[
@@ -49,7 +51,7 @@ def prove(  # noqa: PLR0913 - every option of the command is a parameter
     tasks: TasksArgument,
     attempts: AttemptsOption = 5,
     mutants: MutantsOption = 40,
-    jobs: JobsOption = None,
+    concurrency: ConcurrencyOption = None,
     out: OutOption = Path("proofs"),
     driver: DriverOption = "auto",
     gate: GateOption = None,
@@ -62,7 +64,7 @@ def prove(  # noqa: PLR0913 - every option of the command is a parameter
 
     \b
     termarena prove my-task                  # one task: a folder
-    termarena prove samples --jobs 2         # all bundled tasks, two trials at once
+    termarena prove samples --concurrency 2  # all bundled tasks, two trials at once
     termarena prove hello-world -k 10        # the reference solution ten times
     termarena prove TASKS --gate policy.toml # for CI
     termarena prove TASKS --radar            # what has rotted since the last proof
@@ -95,7 +97,7 @@ def prove(  # noqa: PLR0913 - every option of the command is a parameter
     options = ProveOptions(
         home=resolve_settings().settings.paths.home,
         driver=driver,
-        jobs=jobs or 0,
+        jobs=concurrency or 0,
         is_cached=not fresh,
         battery=BatteryOptions(attempts=attempts, mutants=mutants),
         on_trial=_Telling().trial,
@@ -106,7 +108,7 @@ def prove(  # noqa: PLR0913 - every option of the command is a parameter
     proven = asyncio.run(carry_out(chosen, options, out=out, on_proof=_say_proof))
     summary = summary_of([one.proof for one in proven if one.proof is not None])
     write_summary(summary, out)
-    _print(proven, policy, json=json)
+    _print(proven, policy, out, json=json)
     if any(one.proof is None or _short(one, policy) for one in proven):
         raise typer.Exit(1)
 
@@ -151,7 +153,9 @@ def _say_proof(proven: Proven) -> None:
     say(f"{proof.task_id}: {proof.letter}, {faults}; {proof.trials_run} of {proof.trials} trials in {proof.seconds} s")
 
 
-def _print(proven: list[Proven], policy: Policy | None, *, json: bool) -> None:
+def _print(proven: list[Proven], policy: Policy | None, out: Path, *, json: bool) -> None:
+    from termarena.core.run_folder import folder_name
+
     if json:
         print_json([_as_json(one, policy) for one in proven])
         return
@@ -162,6 +166,8 @@ def _print(proven: list[Proven], policy: Policy | None, *, json: bool) -> None:
         for one in proven
     ]
     print_table(["task", "grade", "faults"], rows)
+    if cards := [out / folder_name(one.task.id) / "card.md" for one in proven if one.proof]:
+        say(f"next: read {cards[0] if len(cards) == 1 else out / 'summary.md'}")
     for one in proven:
         for reason in _short(one, policy):
             say(f"{one.task.id} falls short: {reason}")

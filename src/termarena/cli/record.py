@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, print_line, say
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 RECORDING_VARIABLE = "TERMARENA_RECORDING"
 SANDBOX_FOLDER = "/run/termarena-record"
@@ -35,10 +36,10 @@ class Wish:
 
 @app.command()
 def record(  # noqa: PLR0913 - one parameter per option
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A new file; else recording-TIME.cast.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A new file; else recording-TIME.cast.")] = None,
     *,
     title: Annotated[
-        str | None, typer.Option("--title", "-t", help="Its title; else you are asked at the end.")
+        str | None, typer.Option("--title", "-t", metavar="TEXT", help="Its title; else you are asked at the end.")
     ] = None,
     shell: Annotated[
         str | None, typer.Option("--shell", metavar="PATH", help="bash, zsh or fish; else your own ($SHELL).")

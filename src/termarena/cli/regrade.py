@@ -10,6 +10,7 @@ import typer
 
 from termarena.cli.choosing import TaskOption
 from termarena.cli.finding import MovedOption, RunArgument
+from termarena.cli.help import command_app
 from termarena.cli.output import Column, ExitStatus, JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, say
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
@@ -25,11 +26,15 @@ def replay(
         list[str], typer.Argument(metavar="TRIAL", help="RUN/TASK, RUN/TASK/ATTEMPT, RUN TASK, or a file.cast.")
     ],
     *,
-    speed: Annotated[float, typer.Option("--speed", "-s", min=0.01, max=1000, help="2 is twice as fast.")] = 1.0,
+    speed: Annotated[
+        float, typer.Option("--speed", "-s", metavar="FACTOR", min=0.01, max=1000, help="2 is twice as fast.")
+    ] = 1.0,
     idle_limit_s: Annotated[
         float | None, typer.Option("--idle-limit", "-i", min=0, metavar="SECONDS", help="No silence lasts longer.")
     ] = None,
-    terminal: Annotated[int, typer.Option("--terminal", min=1, help="Which, of a trial with several.")] = 1,
+    terminal: Annotated[
+        int, typer.Option("--terminal", metavar="N", min=1, help="Which, of a trial with several.")
+    ] = 1,
     json: JsonOption = False,
 ) -> None:
     """Play what happened on a trial's terminal, in yours. Space pauses, . steps, + and - change the speed, q leaves.

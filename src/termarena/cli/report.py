@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 import typer
 
 from termarena.cli.finding import RunArgument
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption, print_json, print_line, print_text, say
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
@@ -34,7 +35,7 @@ def report(
     termarena report runs/2026-11-15T10-00-00Z-oracle
     termarena report 2026-11-15 --format json | jq .accuracy
     termarena report 2026-11-15 --out oracle.md
-    termarena report 2026-11-15 --html        # pages with replay, to open without a server or to pass on
+    termarena report 2026-11-15 --html        # pages with replay that need no server
 
     A run that is not complete has a report too: it counts what has ended, and the bounds tell what is open.
     """

@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from termarena.cli.finding import MovedOption, RunArgument
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
@@ -26,7 +27,8 @@ def resume(  # noqa: PLR0913 - every option of the command is a parameter
         bool, typer.Option("--allow-changed", help="Go on although tasks have changed; the run is then a mixed one.")
     ] = False,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", "-n", min=1, help="Trials at once, at most; else as it began.")
+        int | None,
+        typer.Option("--concurrency", "-n", metavar="N", min=1, help="Trials at once, at most; else as it began."),
     ] = None,
     engine: Annotated[
         Literal["local", "ray"] | None, typer.Option("--engine", help="Where it goes on; else where it began.")

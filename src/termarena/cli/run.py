@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,13 +26,14 @@ from termarena.cli.choosing import (
     selection,
 )
 from termarena.cli.fetch_options import FetchCommand
+from termarena.cli.help import command_app
 from termarena.cli.output import ExitStatus, JsonOption, failure_of, report_failure, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     # Typer keeps its copy of Click private; needed to say what is overridden, and never at run time.
-    from typer._click import Context
+    from typer._click import Context, Parameter
 
     from termarena.cli.meaning import Meant
     from termarena.core.errors import TermArenaError
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 class _RunCommand(FetchCommand):
@@ -50,12 +52,14 @@ class _RunCommand(FetchCommand):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """`--sample` without a number is `--dataset samples`. Raises UsageError for two values of one option."""
         words = fetch_options.with_folders(_with_samples(args))
-        self._refuse_twice(ctx, words)
+        _, alone, given = self.make_parser(ctx).parse_args(args=[*words])
+        _refuse_alone(alone)
+        self._refuse_twice(given)
         return super().parse_args(ctx, words)
 
-    def _refuse_twice(self, ctx: Context, words: list[str]) -> None:
+    @staticmethod
+    def _refuse_twice(given: Sequence[Parameter]) -> None:
         """Of two values the last would be taken and the first forgotten without a word."""
-        _, _, given = self.make_parser(ctx).parse_args(args=[*words])
         once = [
             option for option in given if not getattr(option, "multiple", True) and not getattr(option, "is_flag", True)
         ]
@@ -65,6 +69,19 @@ class _RunCommand(FetchCommand):
 
             each = "a run has one model; run each, then: termarena compare RUN RUN"
             raise UsageError(f"{twice.opts[0]} was given twice", hint=each if twice.name == "model" else "give it once")
+
+
+def _refuse_alone(words: Sequence[str]) -> None:
+    """A task is named by an option; whoever names it without one is told which."""
+    if not words:
+        return
+    from termarena.core.errors import UsageError
+
+    word, is_there = shlex.quote(words[0]), False
+    with suppress(OSError):  # it need not be a name that a file can have
+        is_there = Path(words[0]).exists()
+    meant = f"--path {word}" if is_there else f"--task {word}"
+    raise UsageError(f"{word} stands alone", hint=f"did you mean {meant}? --path is a folder of tasks, --task an id")
 
 
 def _with_samples(arguments: list[str]) -> list[str]:
@@ -128,13 +145,13 @@ def run(  # noqa: PLR0913 - every option of the command is a parameter
     \b
     termarena run --sample                           # the reference solutions on the bundled samples
     termarena run --agent tools --model openai:gpt-5-mini --run-budget-usd 5
-    termarena run --agent cli:claude-code --model anthropic:claude-haiku-4-5   # a program that lives in the sandbox
+    termarena run --agent cli:claude-code --model anthropic:claude-haiku-4-5   # in the sandbox
     termarena run --agent cli:codex --agent cli:aider --model ollama:qwen3   # a run for each of them
     termarena run --agent my_agents:Mine -k 3        # your own agent, three trials per task
     termarena run --path TASKS --task 'git-*' -n 4   # some tasks of a folder, four at once
     termarena run --dataset terminal-bench@2.0 --sample 10 --dry-run
     termarena run --sample --engine ray --address auto   # on a Ray cluster: docs/cluster.md
-    termarena run --path TASKS --record-fetches      # keep what builds and tests download: docs/fetches.md
+    termarena run --path TASKS --record-fetches      # keep downloads: docs/fetches.md
     termarena run --path TASKS --replay-fetches      # and do without a network from then on
 
     A task with a recipe for a plain file system runs on the embedded sandbox, any other in a container, or embedded
@@ -285,18 +302,21 @@ class _Destination(NamedTuple):
 def _run(options: RunOptions, meant: Meant, facts: RunFacts, *, to: _Destination, json: bool) -> int:
     import asyncio
 
-    from termarena.cli.carrying import carry_out
-    from termarena.cli.starting import new_folder, runner_of
+    from termarena.cli.starting import begun, new_folder, runner_of
     from termarena.cli.submit import sending
     from termarena.core.run_folder import RunFolder
-    from termarena.reports.telling import count
-    from termarena.runs.opening import start_run
 
     folder = RunFolder(to.out if to.out is not None else new_folder(options.agent))
     runner = runner_of(options, run_id=folder.id)
     asyncio.run(runner.probe(meant.tasks))
     with sending(folder, to.arena):
-        opened = start_run(options, meant.tasks, folder, facts)
+        with begun(runner, meant.tasks[0]):
+            # Imported now: the fork server takes as long to start.
+            from termarena.cli.carrying import carry_out
+            from termarena.reports.telling import count
+            from termarena.runs.opening import start_run
+
+            opened = start_run(options, meant.tasks, folder, facts)
         tasks, trials = count(len(meant.tasks), "task"), count(opened.lock.trials, "trial")
         say(f"{options.agent} on {tasks} of {facts.dataset}: {trials}, in {folder.path}")
         return carry_out(opened, runner, json=json, budget=runner.budget)

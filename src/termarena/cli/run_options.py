@@ -68,10 +68,10 @@ ModelOption = Annotated[
     typer.Option("--model", "-m", metavar="MODEL", help="openai:gpt-5-mini, ollama:qwen3 …, for agents that take one."),
 ]
 MaxStepsOption = Annotated[
-    int | None, typer.Option("--max-steps", min=1, help="How often a trial's model is asked at most.")
+    int | None, typer.Option("--max-steps", metavar="N", min=1, help="How often a trial's model is asked at most.")
 ]
 TemperatureOption = Annotated[
-    float | None, typer.Option("--temperature", min=0, help="Of the model; else the provider's own.")
+    float | None, typer.Option("--temperature", metavar="NUMBER", min=0, help="Of the model; else the provider's own.")
 ]
 MaxReplyTokensOption = Annotated[
     int | None, typer.Option("--max-reply-tokens", min=1, metavar="N", help="How long one of its replies may be.")
@@ -121,13 +121,15 @@ EngineOption = Annotated[
 AddressOption = Annotated[
     str, typer.Option("--address", metavar="HOST:PORT", help="Of the cluster; auto: the one that this machine is in.")
 ]
-AttemptsOption = Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trials per task.")]
+AttemptsOption = Annotated[int, typer.Option("--attempts", "-k", metavar="K", min=1, help="Trials per task.")]
 ConcurrencyOption = Annotated[
-    int | None, typer.Option("--concurrency", "-n", min=1, help="Trials at once, at most; else as many as fit here.")
+    int | None,
+    typer.Option("--concurrency", "-n", metavar="N", min=1, help="Trials at once, at most; else as many as fit here."),
 ]
-RetryOption = Annotated[int, typer.Option("--retry", min=0, help="Try an unscored trial again, so often.")]
+RetryOption = Annotated[int, typer.Option("--retry", metavar="N", min=0, help="Try an unscored trial again, so often.")]
 TimeoutMultiplierOption = Annotated[
-    float, typer.Option("--timeout-multiplier", help="Of every time limit; other than 1 is not ranked.")
+    float,
+    typer.Option("--timeout-multiplier", metavar="FACTOR", help="Of every time limit; other than 1 is not ranked."),
 ]
 GradingOption = Annotated[
     Literal["auto", "sealed", "live", "both"],

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from termarena.cli.finding import RUNS, RunArgument
-from termarena.cli.output import Column, JsonOption, command_group, print_json, print_line, print_table, print_text, say
+from termarena.cli.help import command_group
+from termarena.cli.output import Column, JsonOption, print_json, print_line, print_table, print_text, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +24,13 @@ app = command_group("List runs, show what came of them, and look into trials.")
 
 TrialArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[TRIAL]", help="A task of the run, or TASK/ATTEMPT; else the last attempt."),
+    typer.Argument(metavar="TRIAL", help="A task of the run, or TASK/ATTEMPT; else the last attempt."),
 ]
 
 
 @app.command("list")
 def list_runs(
-    place: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where runs lie.")] = RUNS,
+    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where runs lie.")] = RUNS,
     *,
     json: JsonOption = False,
 ) -> None:

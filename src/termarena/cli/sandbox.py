@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from termarena.cli.help import command_group
 from termarena.cli.output import (
     Column,
     ExitStatus,
     JsonOption,
-    command_group,
     print_json,
     print_line,
     print_table,
@@ -26,7 +26,7 @@ __all__ = ["app"]
 app = command_group("List and remove sandboxes, and measure them.")
 
 DriverOption = Annotated[
-    Literal["all", "namespace", "docker"], typer.Option("--driver", help="Only this kind of sandbox.")
+    Literal["all", "namespace", "docker"], typer.Option("--driver", metavar="DRIVER", help="Only this kind of sandbox.")
 ]
 
 
@@ -137,8 +137,8 @@ def _left_behind(driver: Driver) -> set[str]:
 def bench(
     *,
     driver: DriverOption = "all",
-    rounds: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = 30,
-    image: Annotated[str, typer.Option(help="What containers start from.")] = "debian:bookworm",
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How often each is measured.")] = 30,
+    image: Annotated[str, typer.Option(metavar="NAME", help="What containers start from.")] = "debian:bookworm",
     json: JsonOption = False,
 ) -> None:
     """Measure start, command and stop of each driver, side by side.

@@ -79,19 +79,21 @@ def kept_before(folder: Path | None) -> tuple[Kept, ...]:
 
 @contextmanager
 def workers(engine: Literal["local", "ray"], address: str, jobs: int | None = None) -> Iterator[Where]:
-    """Where recordings are read, for the length of a `with`. Raises what connecting to a cluster raises."""
+    """Where recordings are read, for the length of a `with`. Raises what connecting to a cluster raises, and `HeadLost`
+    where one is lost meanwhile."""
     from termarena.forge.sharding import Where
 
     if engine == "local":
         yield Where(jobs)
         return
+    from termarena.runs.cluster.asking import Asking
     from termarena.runs.cluster.connecting import connect
 
-    cluster = connect(address)
+    asking = Asking(connect(address))
     try:
-        yield Where(cluster=cluster)
+        yield Where(cluster=asking)
     finally:
-        cluster.close()
+        asking.close()
 
 
 class Screened:

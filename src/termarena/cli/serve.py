@@ -10,7 +10,8 @@ import typer
 
 from termarena.cli import run_options, serving_options
 from termarena.cli.finding import RUNS
-from termarena.cli.output import JsonOption, command_group, print_json, print_line, print_table, say
+from termarena.cli.help import command_app, command_group
+from termarena.cli.output import JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 LONGEST_NAME = 100
 DbOption = Annotated[
     str | None, typer.Option("--db", metavar="URL", help="sqlite:///FILE or postgresql://…; else arena.db in --runs.")
 ]
-HostOption = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 is any free one.")]
+HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")]
+PortOption = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 is any free one.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -70,7 +71,7 @@ def serve(  # noqa: PLR0913 - one parameter per option
     termarena serve                                  # the runs in ./runs, on http://127.0.0.1:8642
     termarena serve --runs /data/runs --db postgresql://arena@localhost/arena
     termarena serve --dataset terminal-bench@2.0     # what battles are about; else the bundled samples
-    termarena serve --host 0.0.0.0 --public --host-name arena.example   # others may read; put TLS before it
+    termarena serve --host 0.0.0.0 --public --host-name arena.example   # put TLS before it
 
     Runs that are in the folder are taken in, also while they go on. Ctrl-C stops it.
     """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from termarena.cli.output import JsonOption, command_group, print_json, print_line, print_table, say
+from termarena.cli.help import command_group
+from termarena.cli.output import JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from termarena.core.settings import Origin

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import say
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 # The best interactive shell that is there, without knowing what is.
 ANY_SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec /bin/sh")
@@ -35,7 +36,7 @@ class Plan(NamedTuple):
 @app.command()
 def shell(  # noqa: PLR0913 - one parameter per option
     task: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", help="A task's folder, or its id in the dataset.")
+        str | None, typer.Argument(metavar="TASK", help="A task's folder, or its id in the dataset.")
     ] = None,
     *,
     root: Annotated[
@@ -46,9 +47,12 @@ def shell(  # noqa: PLR0913 - one parameter per option
         typer.Option(metavar="NAME", help="An image: of an engine, or with --driver namespace of the store."),
     ] = None,
     driver: Annotated[
-        str, typer.Option(help="What makes the sandbox: namespace, docker; auto is the first that can.")
+        str,
+        typer.Option(metavar="DRIVER", help="What makes the sandbox: namespace, docker; auto is the first that can."),
     ] = "auto",
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Where a task's id is looked up.")] = "samples",
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", metavar="NAME", help="Where a task's id is looked up.")
+    ] = "samples",
     program: Annotated[
         str | None, typer.Option("--shell", metavar="PATH", help="The shell to start; else bash, else sh.")
     ] = None,

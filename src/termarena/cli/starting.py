@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from termarena.models import Brought
+    from collections.abc import Iterator
+
+    from termarena.models import Brought, RunModels
     from termarena.runs.cluster.runner import RayTrials
     from termarena.runs.plan import RunOptions
     from termarena.runs.trials import Trials
     from termarena.tasks import Task
 
-__all__ = ["elsewhere", "new_folder", "options_of", "runner_of", "version_of"]
+__all__ = ["begun", "elsewhere", "new_folder", "options_of", "runner_of", "version_of"]
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 LONGEST_WORD = 40
@@ -45,17 +48,26 @@ def version_of(options: RunOptions, task: Task) -> str:
     from termarena.agents.baseline import is_baseline
     from termarena.agents.registry import AgentOptions, resolve_agent
     from termarena.core.errors import TaskError
-    from termarena.models import RunModels
-    from termarena.runs.trials import limits_of
 
     if is_baseline(options.agent):
         return __version__
     try:
-        given = AgentOptions(model=options.model, models=RunModels(limits_of(options)))
+        given = AgentOptions(model=options.model, models=_models_of(options))
         made = resolve_agent(options.agent, task=task, options=given)
     except TaskError:
         return "unknown"
     return made().version
+
+
+def _models_of(options: RunOptions) -> RunModels | None:
+    from termarena.agents.registry import takes_models
+
+    if not takes_models(options.agent):
+        return None
+    from termarena.models import RunModels
+    from termarena.runs.asking import limits_of
+
+    return RunModels(limits_of(options))
 
 
 def runner_of(options: RunOptions, *, run_id: str, brought: Brought | None = None) -> Trials | RayTrials:
@@ -72,6 +84,22 @@ def runner_of(options: RunOptions, *, run_id: str, brought: Brought | None = Non
     from termarena.runs.trials import Trials
 
     return Trials(options, home=resolve_settings().settings.paths.home, run_id=run_id, brought=brought)
+
+
+@contextmanager
+def begun(runner: Trials | RayTrials, task: Task) -> Iterator[None]:
+    """What the first trial waits for starts while the block prepares the run; it is ended if that fails."""
+    import asyncio
+
+    from termarena.runs.trials import Trials
+
+    if isinstance(runner, Trials):
+        runner.begin(task)
+    try:
+        yield
+    except BaseException:
+        asyncio.run(runner.aclose())
+        raise
 
 
 def elsewhere(options: RunOptions, *, engine: str | None, address: str | None) -> RunOptions:

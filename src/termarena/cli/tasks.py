@@ -28,11 +28,11 @@ from termarena.cli.choosing import (
     say_others,
     selection,
 )
+from termarena.cli.help import command_group
 from termarena.cli.output import (
     Column,
     ExitStatus,
     JsonOption,
-    command_group,
     print_json,
     print_line,
     print_table,
@@ -54,7 +54,7 @@ DatasetOption = Annotated[
     str, typer.Option("--dataset", "-d", metavar="DATASET", help="Where to look the task's id up.")
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="TASK", help="A task's folder, or its id in --dataset.")]
-OutputOption = Annotated[Path, typer.Option("--output", "-o", help="The folder to write into.")]
+OutputOption = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="The folder to write into.")]
 
 
 @app.command("list")
@@ -169,7 +169,7 @@ def show(
 @app.command()
 def validate(
     sources: Annotated[
-        list[str] | None, typer.Argument(metavar="[TASK|DATASET]...", help="What to check; the samples by default.")
+        list[str] | None, typer.Argument(metavar="TASK|DATASET", help="What to check; the samples by default.")
     ] = None,
     *,
     strict: StrictOption = None,
@@ -219,8 +219,8 @@ def convert(  # noqa: PLR0913 - every option of the command is a parameter
     """Write tasks of any format as canonical Harbor folders; each loads again to the same digest.
 
     \b
-    termarena tasks convert old-tasks --output new-tasks
-    termarena tasks convert tasks.json --output new-tasks --task 'git-*'
+    termarena tasks convert old-tasks --out new-tasks
+    termarena tasks convert tasks.json --out new-tasks --task 'git-*'
     """
     opened = open_task_or_dataset(source, dataset=dataset, strict=strict)
     written = _convert(choose(selection({"ids": ids}), opened), output, overwrite=overwrite)
@@ -252,7 +252,7 @@ def _convert(tasks: Sequence[Task], output: Path, *, overwrite: bool) -> list[Wr
                 place = write_harbor(task, output, overwrite=overwrite)
             except OSError as error:
                 problem = f"cannot write {task.id} below {output}: {error.strerror or error}"
-                raise UsageError(problem, hint="choose another --output") from error
+                raise UsageError(problem, hint="choose another --out") from error
             lost = [str(finding.field) for finding in lost_in_writing(task)]
             origin = task.provenance.format
             written.append(
@@ -272,7 +272,7 @@ def _refuse_shared_folders(tasks: Sequence[Task]) -> None:
         if twin is not task:
             raise UsageError(
                 f"{twin.id} and {task.id} would be written to the same folder, {folder_name(task)}",
-                hint="convert them one by one, with --task and an --output each",
+                hint="convert them one by one, with --task and an --out each",
             )
 
 
@@ -312,16 +312,18 @@ def init(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The task's name: letters, digits, dots, dashes.")],
     *,
     output: OutputOption = Path(),
-    organisation: Annotated[str | None, typer.Option("--org", help="Makes the id ORG/NAME.")] = None,
-    category: Annotated[str, typer.Option("--category", "-c", help="One word for what it is about.")] = "scripting",
-    difficulty: Annotated[str, typer.Option("--difficulty", help="easy, medium or hard.")] = "medium",
+    organisation: Annotated[str | None, typer.Option("--org", metavar="ORG", help="Makes the id ORG/NAME.")] = None,
+    category: Annotated[
+        str, typer.Option("--category", "-c", metavar="CATEGORY", help="One word for what it is about.")
+    ] = "scripting",
+    difficulty: Annotated[str, typer.Option("--difficulty", metavar="LEVEL", help="easy, medium or hard.")] = "medium",
     json: JsonOption = False,
 ) -> None:
     """Start a task of your own: a complete small example in Harbor's layout, ready to be changed.
 
     \b
     termarena tasks init fix-the-build
-    termarena tasks init fix-the-build --output my-tasks --org me --difficulty easy
+    termarena tasks init fix-the-build --out my-tasks --org me --difficulty easy
     """
     from termarena.tasks.starting import start_task
 

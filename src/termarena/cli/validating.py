@@ -100,7 +100,8 @@ def print_findings(checked: Checked, *, with_notes: bool) -> None:
     errors, warnings, notes = (checked.count(severity) for severity in SEVERITIES)
     good = sum(_verdict(task) == "ok" for task in checked.tasks)
     print_line()
-    print_line(f"{good} of {len(checked.tasks)} tasks ok; {errors} errors, {warnings} warnings, {notes} notes")
+    hidden = " (--notes shows them)" if notes and not with_notes else ""
+    print_line(f"{good} of {len(checked.tasks)} tasks ok; {errors} errors, {warnings} warnings, {notes} notes{hidden}")
 
 
 # Beyond this, a line for every task that is fine helps nobody.

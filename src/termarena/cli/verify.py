@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from termarena.cli.help import command_app
 from termarena.cli.output import Column, ExitStatus, JsonOption, print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 MOST_SHOWN = 50
 

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from termarena.cli import run_options, serving_options
+from termarena.cli.help import command_app
 from termarena.cli.output import JsonOption
 
 __all__ = ["app"]
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = command_app()
 
 
 @app.command()
@@ -35,7 +36,7 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
     ] = None,
     path: run_options.PathOption = None,
     host: serving_options.HostOption = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 9019,
+    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any that is free.")] = 9019,
     card_url: serving_options.CardUrlOption = None,
     card: serving_options.CardOption = None,
     key_file: serving_options.KeyFileOption = None,
@@ -62,7 +63,7 @@ def white(  # noqa: PLR0913 - every option of the command is a parameter
     from termarena.cli.serving import Standing, key_in, launcher_at, place_of, stand
     from termarena.cli.starting import options_of
     from termarena.models import RunModels
-    from termarena.runs.trials import limits_of
+    from termarena.runs.asking import limits_of
     from termarena.tasks import SAMPLES
 
     where = place_of(host=host, port=port, card_url=card_url, key=key_in(key_file, KEY_VARIABLE))

@@ -6,6 +6,7 @@
     │   ├── MissingExtra         an optional dependency that is not installed (also an ImportError)
     │   ├── NoSolution           the oracle was asked for on a task that has no reference solution
     │   ├── RecordingError       a file that is no terminal recording, or cannot be read as one (also a ValueError)
+    │   │   └── RecordingTooLong it took more processor time than it may
     │   ├── RunBusy              a run that another process is carrying out
     │   ├── BadBundle            a packed run that is none, or is made to do harm (also a ValueError)
     │   ├── AddressRefused       a network address that is not to be reached from here
@@ -82,6 +83,7 @@ __all__ = [
     "NotFound",
     "RecordingError",
     "RecordingRefused",
+    "RecordingTooLong",
     "Refused",
     "RunBusy",
     "RunNotWritable",
@@ -168,6 +170,18 @@ class NoSolution(UsageError):
 
 class RecordingError(UsageError, ValueError):
     """A file that was given as a terminal recording and is none, or is larger than any that is read."""
+
+
+class RecordingTooLong(RecordingError):
+    """A recording that took more processor time than it may."""
+
+    def __init__(self, limit_s: float) -> None:
+        """`limit_s` is what it may take."""
+        super().__init__(
+            f"it took too long: more than {limit_s:g} s of processor time",
+            hint="allow more with most_processor_s in the rules, or leave it out",
+        )
+        self.limit_s = limit_s
 
 
 class RunBusy(UsageError):

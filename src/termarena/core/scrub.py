@@ -99,6 +99,7 @@ class Scrubber:
         self._needles = (*sorted(known.values(), key=lambda needle: -needle.longest), *_SHAPES)
         self._longest = max(needle.longest for needle in self._needles)
         self._longest_marker = max(len(needle.marker) for needle in self._needles)
+        self._in_json = tuple({_as_json(needle.marker) for needle in self._needles})
         self._markers: dict[int, list[bytes]] = {}
         for needle in self._needles:
             self._markers.setdefault(needle.marker[0], []).append(needle.marker)
@@ -121,12 +122,19 @@ class Scrubber:
 
     def scrub_json(self, value: Json) -> Json:
         """A JSON value whose strings, keys of objects included, hold no secrets."""
+        if not isinstance(value, list | dict):
+            return self.scrub(value) if isinstance(value, str) else value
+        # One search of the whole for what secrets begin with: most records hold hundreds of strings and none of that.
+        text = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return self._scrub_items(value) if any(marker in text for marker in self._in_json) else value
+
+    def _scrub_items(self, value: Json) -> Json:
         if isinstance(value, str):
             return self.scrub(value)
         if isinstance(value, list):
-            return [self.scrub_json(item) for item in value]
+            return [self._scrub_items(item) for item in value]
         if isinstance(value, dict):
-            return {self.scrub(name): self.scrub_json(item) for name, item in value.items()}
+            return {self.scrub(name): self._scrub_items(item) for name, item in value.items()}
         return value
 
     def scrub_file(self, path: Path) -> int:
@@ -201,6 +209,12 @@ class Scrubber:
         spans = [span for span in self.find(held) if start <= span.start < end]
         cut = max(end, spans[-1].end) if spans else end
         return _Piece(_replaced(held, spans, start=start, end=cut), len(spans)), cut
+
+
+def _as_json(marker: bytes) -> bytes:
+    """How it stands in the JSON text of any string that holds it: each character is escaped by itself."""
+    text = json.dumps(marker.decode("utf-8", "surrogateescape"), ensure_ascii=False)[1:-1]
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _hits(needle: _Needle, content: bytes) -> Iterator[Span]:

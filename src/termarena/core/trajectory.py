@@ -195,9 +195,10 @@ class Trajectory(_Frozen):
         return self
 
 
-def write_trajectory(path: Path, trajectory: Trajectory) -> None:
-    """Write it as a whole or not at all. Raises OSError."""
-    write_atomically(path, trajectory.model_dump_json(exclude_none=True, indent=2).encode("utf-8", "replace") + b"\n")
+def write_trajectory(path: Path, trajectory: Trajectory, *, is_durable: bool = True) -> None:
+    """Write it as a whole or not at all, `is_durable` as in `write_atomically`. Raises OSError."""
+    text = trajectory.model_dump_json(exclude_none=True, indent=2)
+    write_atomically(path, text.encode("utf-8", "replace") + b"\n", is_durable=is_durable)
 
 
 def read_trajectory(path: Path) -> Trajectory:

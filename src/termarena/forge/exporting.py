@@ -23,7 +23,8 @@ from termarena.forge.spans import longest_span
 from termarena.forge.taskfiles import NO_LICENCE
 from termarena.forge.transcript import public_name
 from termarena.tasks.load import load_task
-from termarena.tasks.manifest import MANIFEST, harbor_digest
+from termarena.tasks.manifest import harbor_digest
+from termarena.tasks.markers import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -9,7 +10,9 @@ from pydantic import ValidationError
 from termarena.core.errors import RecordingError, TaskFormatError, TermArenaError
 from termarena.core.records import read_record_as
 from termarena.forge.finding import find_recordings
+from termarena.forge.limiting import limited
 from termarena.forge.reading import read_loaded
+from termarena.forge.screening.rules import ScreenRules
 from termarena.forge.sharding import HERE, map_files
 from termarena.forge.transcript import Transcript
 
@@ -52,8 +55,11 @@ def found_in(paths: Iterable[Path]) -> list[Path]:
     return [file for files in named for file in files]
 
 
-def items_in(paths: Iterable[Path], where: Where = HERE) -> Iterator[Transcript | Unreadable]:
-    """The recordings in files and folders, read; of a file that is none, why. Saved transcripts come first.
+def items_in(
+    paths: Iterable[Path], where: Where = HERE, rules: ScreenRules | None = None
+) -> Iterator[Transcript | Unreadable]:
+    """The recordings in files and folders, read; of a file that is none, or takes too long, why. Saved transcripts come
+    first. Of the rules only how long one may take counts.
 
     Raises `NotFound`, `TaskFormatError`, `ClusterError`, `OSError`.
     """
@@ -66,7 +72,8 @@ def items_in(paths: Iterable[Path], where: Where = HERE) -> Iterator[Transcript 
             yield read_record_as(Transcript, path, "transcript")
             continue
         plain.append(path)
-    yield from map_files(_read, find_recordings(plain), where)
+    read = partial(_read, limit_s=(rules or ScreenRules()).most_processor_s)
+    yield from map_files(read, find_recordings(plain), where)
 
 
 def transcripts_kept_in(folder: Path) -> Iterator[Transcript]:
@@ -76,9 +83,9 @@ def transcripts_kept_in(folder: Path) -> Iterator[Transcript]:
             yield read_record_as(Transcript, path, "transcript")
 
 
-def _read(loaded: Loaded) -> Transcript | Unreadable:
+def _read(loaded: Loaded, *, limit_s: float) -> Transcript | Unreadable:
     try:
-        return read_loaded(loaded)
+        return limited(limit_s, read_loaded, loaded)
     except RecordingError as error:
         return Unreadable(loaded.path, loaded.digest, error.message)
     except TermArenaError:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from termarena.core.errors import CapabilityMissing, RecordingRefused, TaskError
+from termarena.core.errors import CapabilityMissing, RecordingRefused, RecordingTooLong, TaskError
 from termarena.forge.dating import PackageRules
 from termarena.forge.describing import descriptions
 from termarena.forge.draft import BASE_IMAGE, on_its_day, synthesize
 from termarena.forge.facts import gather
+from termarena.forge.limiting import limited
 from termarena.forge.linking import works_in
 from termarena.forge.model_rules import ModelRules
 from termarena.forge.replay import amended, replay
@@ -105,7 +106,11 @@ class Making:
 
     def screen(self) -> Transcript:
         """Stage 3: the transcript without what is private. Raises `RecordingRefused` where it may not be used."""
-        self.screening = screen(self.transcript, self.config.screen)
+        rules = self.config.screen
+        try:
+            self.screening = limited(rules.most_processor_s, screen, self.transcript, rules)
+        except RecordingTooLong as error:
+            raise RecordingRefused("screen", error.message) from error
         if not self.screening.kept or self.screening.transcript is None:
             raise RecordingRefused("screen", "; ".join(self.screening.reasons[:3]) or "it may not be passed on")
         return self.screening.transcript

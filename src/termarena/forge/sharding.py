@@ -18,6 +18,7 @@ from termarena.core.errors import ClusterError
 from termarena.core.processors import usable_processors
 from termarena.forge.casts import Loaded, load_file
 from termarena.forge.ledger import code_digest
+from termarena.forge.limiting import may_be_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from termarena.runs.cluster.connecting import Cluster
+    from termarena.runs.cluster.asking import Asking
 
 __all__ = ["HERE", "Where", "map_files"]
 
@@ -44,7 +45,7 @@ class Where:
 
     jobs: int | None = None
     """Processes of this machine; None: one for each core; 1: this one."""
-    cluster: Cluster | None = None
+    cluster: Asking | None = None
     """Its nodes instead. They are sent the files' bytes, and need share no folder with this machine."""
 
 
@@ -54,8 +55,9 @@ HERE: Final = Where()
 def map_files(work: Callable[[Loaded], Result], paths: Iterable[Path], where: Where) -> Iterator[Result]:
     """What `work` makes of each file, in order; it and what it gives must be such as can be sent to another process.
 
-    Of a file that ends the process which reads it, `work` gets a `problem` and no bytes. Raises what `work` raises,
-    `ClusterError` where a node has other code than this machine, and `BrokenProcessPool` where processes cannot be had.
+    Of a file that ends the process which reads it, or holds it where nothing interrupts it, `work` gets a `problem` and
+    no bytes. Raises what `work` raises, `ClusterError` where a node has other code than this machine, `HeadLost`, and
+    `BrokenProcessPool` where processes cannot be had.
     """
     if where.cluster is not None:
         yield from _on_nodes(work, paths, where.cluster)
@@ -113,7 +115,7 @@ class _Pool(Generic[Result]):
         if found := self._apart([path]):
             return found[0]
         told = load_file(path).path
-        return self._work(Loaded(told, b"", problem=f"{told} ended the process that was to read it"))
+        return self._work(Loaded(told, b"", problem=f"{told} ended the process that was to read it, or held it"))
 
     def _apart(self, paths: list[Path]) -> list[Result]:
         """What comes of these files in a process of their own; nothing where it dies. Raises `BrokenProcessPool` where
@@ -133,23 +135,25 @@ class _Shard(NamedTuple, Generic[Result]):
 
 def _processes(jobs: int) -> ProcessPoolExecutor:
     """A fresh interpreter for each: the parent may have threads, and a fork would copy their locks."""
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=may_be_ended)
 
 
-def _on_nodes(work: Callable[[Loaded], Result], paths: Iterable[Path], cluster: Cluster) -> Iterator[Result]:
-    carry_out = cluster.as_map(_carry_out)
-    ahead = AHEAD * max(1, round(sum(node.cpus for node in cluster.some_nodes())))
+def _on_nodes(work: Callable[[Loaded], Result], paths: Iterable[Path], asking: Asking) -> Iterator[Result]:
+    ask, cluster = asking.ask, asking.cluster
+    carry_out = ask(cluster.as_map, _carry_out)
+    ahead = AHEAD * max(1, round(sum(node.cpus for node in ask(cluster.some_nodes))))
 
     def result(reference: Any) -> list[Result]:  # noqa: ANN401 - Ray's
         try:
-            found: list[Result] = cluster.ray.get(reference)
+            found: list[Result] = ask(cluster.ray.get, reference)
         except cluster.ray.exceptions.RayError as error:
+            asking.check_head()
             hint = "see that every node has the same version of TermArena, with the extra forge"
             raise ClusterError(cluster.words_of(error), hint=hint) from error
         return found
 
     loaded = (load_file(path) for path in paths)
-    yield from _in_order(lambda shard: carry_out.remote(work, shard, code_digest()), result, loaded, ahead)
+    yield from _in_order(lambda shard: ask(carry_out.remote, work, shard, code_digest()), result, loaded, ahead)
 
 
 def _in_order(

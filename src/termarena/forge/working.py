@@ -157,7 +157,9 @@ class _Shop:
         self._alike.add(recording, sketch)
 
     def _like_another(self, transcript: Transcript, key: str, like: tuple[str, float]) -> Outcome:
-        reason = f"{like[1]:.0%} of its commands are those of {self._sources[like[0]]}, of which a task was made"
+        reason = (
+            f"{100 * like[1]:.0f} % of its commands are those of {self._sources[like[0]]}, of which a task was made"
+        )
         outcome = _outcome(transcript, key, "refused", ("duplicates", reason))
         found = {"recording": {"source": transcript.source, "digest": transcript.digest}, **_NOTHING_FOUND}
         told = {"state": "refused", "gate": "duplicates", "reason": reason}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from termarena.core.errors import CapabilityMissing, EngineError, SandboxBroken, SandboxError, TaskError
-from termarena.grading.absent import absent_runners
 from termarena.grading.company import altered_tests, held, takers_of_a_decoy
 from termarena.grading.contract import GradingFault, IntegrityFinding, TestResult, Verdict
 from termarena.grading.faults import NoVerdict
@@ -82,9 +81,7 @@ class Grader:
         found = _Found()
         started = time.monotonic()
         try:
-            await self._grade(
-                box, job, found, is_live=graded_in == "live", is_known=changes is not None, terminal=terminal
-            )
+            await self._grade(box, job, found, is_live=graded_in == "live", changes=changes, terminal=terminal)
         except NoVerdict as stopped:
             found.fault = stopped.fault
         except CapabilityMissing:
@@ -100,9 +97,16 @@ class Grader:
         return _verdict(found, graded_in=graded_in, duration_s=time.monotonic() - started)
 
     async def _grade(
-        self, box: Sandbox, job: GradingJob, found: _Found, *, is_live: bool, is_known: bool, terminal: Terminal | None
+        self,
+        box: Sandbox,
+        job: GradingJob,
+        found: _Found,
+        *,
+        is_live: bool,
+        changes: FileChanges | None,
+        terminal: Terminal | None,
     ) -> None:
-        """`is_known`: what the agent did to the box's tools is known and judged elsewhere."""
+        """Where there are `changes`, what the agent did to the box's tools is judged elsewhere."""
         if job.entry is None:
             raise NoVerdict("no_tests", "the task has no script that grades")
         has_company = is_live and bool(await box.processes())
@@ -111,13 +115,11 @@ class Grader:
             tests_too=not job.is_bundled,
             owner=job.user or ROOT,
             is_shared=not is_live,
-            is_distrusted=has_company or not is_known,
+            is_distrusted=has_company or changes is None,
         )
-        found.findings += await _clear(room, found)
-        if has_company:
-            found.findings += await takers_of_a_decoy(box, with_tests=room.tests_too)
-            await _clear(room, found)
-        laid = await lay(box, self._stock, job)
+        laid = None if has_company or changes is None else await room.lay_at_once(self._stock, job, changes)
+        if laid is None:
+            laid = await self._lay_anew(room, job, found, has_company=has_company)
         found.run = run = await run_tests(box, job, terminal=terminal)
         found.findings += run.findings
         await asyncio.to_thread(run.output.save, job.output, job.scrubber)
@@ -129,9 +131,19 @@ class Grader:
         if found.rewards and not found.tests and not any(found.rewards.values()) and not run.timed_out:
             await _check_runner(box, job, found)
 
+    async def _lay_anew(self, room: Room, job: GradingJob, found: _Found, *, has_company: bool) -> Mapping[str, str]:
+        """Clear the place of what is there, with a look who else writes to it, and lay the tests."""
+        found.findings += await _clear(room, found)
+        if has_company:
+            found.findings += await takers_of_a_decoy(room.box, with_tests=room.tests_too)
+            await _clear(room, found)
+        return await lay(room.box, self._stock, job)
+
 
 async def _check_runner(box: Sandbox, job: GradingJob, found: _Found) -> None:
     """Raises `NoVerdict` where tests that told of no single test and gave nothing had nothing to be run by."""
+    from termarena.grading.absent import absent_runners  # noqa: PLC0415 - few tests end so
+
     try:
         absent = await absent_runners(box, job)
     except SandboxError:

@@ -12,12 +12,12 @@ from termarena.grading.packages import has_packages
 from termarena.grading.rules import RULES, Evidence, Scene, check, is_watched
 from termarena.grading.rules.python import stands_before_a_module
 from termarena.grading.rules.rule import SYSTEM_PATH, canonical
-from termarena.grading.suites import HERE, entered_folders, modules_run, named_paths, words_of
+from termarena.grading.suites import HERE, entered_folders, modules_run, named_paths, runs_code, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from termarena.sandbox.contract import Change, FileChanges, Sandbox
+    from termarena.sandbox.contract import Change, FileChanges, Sandbox, Surroundings
     from termarena.tasks.model import Task
 
 __all__ = ["RULES", "Evidence", "apply", "blamed", "examine", "gather", "inspect", "shadowing"]
@@ -33,7 +33,7 @@ _ORDER: Final = {"critical": 0, "warning": 1, "info": 2}
 
 async def examine(box: Sandbox, changes: FileChanges, task: Task) -> tuple[IntegrityFinding, ...]:
     """`inspect`, with the evidence read from the box: the agent's, frozen or sealed, or a fork of it."""
-    return inspect(changes, task, await gather(box, changes), workdir=box.spec.workdir)
+    return inspect(changes, task, await gather(box, changes), around=await box.surroundings())
 
 
 def inspect(
@@ -41,26 +41,24 @@ def inspect(
     task: Task,
     evidence: Evidence | None = None,
     *,
-    path: str | None = None,
-    workdir: str | None = None,
+    around: Surroundings | None = None,
 ) -> tuple[IntegrityFinding, ...]:
     """What the rules find in the agent's changes, the gravest first, at most 25 of each rule.
 
     Without `evidence` a file is judged by its name, kind and size alone, and nothing is critical that a package manager
     might have done, if one was at work.
-    `path` is the grading's PATH where it is not the task's or the usual one, `workdir` where the tests start, which an
-    image may say instead of the task. What `task.integrity_allow` names becomes
-    an `info`.
+    `around` is what the tests start with, which an image may say instead of the task: its `PATH`, its `PYTHONPATH`, the
+    folder. What `task.integrity_allow` names becomes an `info`.
     """
-    scene = _scene(changes, task, evidence, path=path, workdir=workdir)
+    scene = _scene(changes, task, evidence, around)
     found = sorted((_allowed(one, task) for one in check(scene)), key=lambda one: (_ORDER[one.severity], one.path))
     return tuple(_not_too_many(found))
 
 
-def shadowing(changes: FileChanges, task: Task, *, workdir: str | None = None) -> tuple[Change, ...]:
+def shadowing(changes: FileChanges, task: Task, *, around: Surroundings | None = None) -> tuple[Change, ...]:
     """The agent's new modules that may stand before others which run the tests: every file of which `inspect` has
     `python-module-shadowed` to tell, but for those that the task allows."""
-    scene = _scene(changes, task, None, path=None, workdir=workdir)
+    scene = _scene(changes, task, None, around)
     return tuple(
         change
         for change in scene.changes
@@ -68,20 +66,21 @@ def shadowing(changes: FileChanges, task: Task, *, workdir: str | None = None) -
     )
 
 
-def _scene(
-    changes: FileChanges, task: Task, evidence: Evidence | None, *, path: str | None, workdir: str | None
-) -> Scene:
-    words = (path or task.environment.env.get("PATH") or SYSTEM_PATH).split(":")
+def _scene(changes: FileChanges, task: Task, evidence: Evidence | None, around: Surroundings | None) -> Scene:
+    env = around.env if around is not None else {}
+    workdir = around.workdir if around is not None else None
+    words = (env.get("PATH") or task.environment.env.get("PATH") or SYSTEM_PATH).split(":")
     folders = tuple(dict.fromkeys(word.rstrip("/") for word in words if word.startswith("/") and word.strip("/")))
     start = (workdir or task.environment.workdir or "").rstrip("/")
     started_in = {start, *(folder.rstrip("/") for folder in entered_folders(task))}
-    searched = {folder.rstrip("/") for folder in named_paths(task)}
+    searched = {folder.rstrip("/") for folder in named_paths(task, env)}
     return Scene(
         changes=tuple(change for change in changes.changes if is_watched(change, folders)),
         task=task,
         evidence=evidence or Evidence(has_opaque_packages=has_packages(changes)),
         words=words_of(task),
         modules=modules_run(task),
+        runs_code=runs_code(task),
         folders=tuple(dict.fromkeys(canonical(folder) for folder in folders)),
         by_path={canonical(change.path): change for change in changes.changes},
         workdir=start,

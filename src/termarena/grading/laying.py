@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import DigestMismatch, SandboxFileError
 from termarena.grading.rules.places import FORGED
+from termarena.sandbox.contract import ROOT_NAMES
 from termarena.sandbox.staged import staged
 from termarena.tasks.digest import digest_of_view, scored_view
 from termarena.tasks.files import scan
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
 
     from termarena.grading.contract import IntegrityFinding
     from termarena.grading.job import GradingJob
-    from termarena.sandbox.contract import Sandbox
+    from termarena.sandbox.contract import FileChanges, Sandbox
     from termarena.tasks.digest import TaskDigest
 
 __all__ = ["LOGS", "TESTS", "VERIFIER_LOGS", "NotClean", "Room", "Stock", "lay"]
 
 TESTS: Final = "/tests"
+SOLUTION: Final = "/solution"
 LOGS: Final = "/logs"
 VERIFIER_LOGS: Final = "/logs/verifier"
 CLEAR_TIMEOUT_S: Final = 120.0
@@ -122,15 +125,51 @@ class Room:
     is_distrusted: bool = False
     """Whether the sandbox's own tools are not believed: what they say to have cleared is looked at from outside."""
 
+    @property
+    def _logs_mode(self) -> int:
+        return 0o777 if self.is_shared else 0o755
+
+    async def lay_at_once(self, stock: Stock, job: GradingJob, changes: FileChanges) -> Mapping[str, str] | None:
+        """What `clear` and `lay` do, in one step and with no program of the sandbox's, where there is nothing to clear;
+        None, and nothing that `clear` would not remove, where there is.
+
+        `changes` are those of the box since its start. Raises what `Stock.copy` raises.
+        """
+        if self.owner not in ROOT_NAMES or not await self._is_bare(changes):
+            return None
+        with staged("tests") as folder:
+            digests = await asyncio.to_thread(self._furnish, folder, stock, job)
+            try:
+                await self.box.put_tree(folder, "/", user="root")
+            except SandboxFileError:
+                return None
+        return digests
+
+    async def _is_bare(self, changes: FileChanges) -> bool:
+        """Whether not one of the places is there. A link that leads nowhere seems not to be; one of the agent's is
+        among the changes, and nothing is laid over one of the image's."""
+        places = (SOLUTION, LOGS, *([TESTS] if self.tests_too else []))
+        if any(change.path in places and change.change != "removed" for change in changes.changes):
+            return False
+        return all(await asyncio.gather(*(_is_absent(self.box, place) for place in places)))
+
+    def _furnish(self, folder: Path, stock: Stock, job: GradingJob) -> Mapping[str, str]:
+        """Fill a folder of the host with what the sandbox's root is to get; the digests of the tests."""
+        places = {"logs": 0o755, "logs/agent": 0o755, "logs/artifacts": 0o755, "logs/verifier": self._logs_mode}
+        for place, mode in {**places, **({"tests": 0o755} if self.tests_too else {})}.items():
+            (folder / place).mkdir()
+            (folder / place).chmod(mode)
+        return stock.copy(job, folder / "tests") if job.layers else {}
+
     async def clear(self, *, for_good: bool = False) -> tuple[IntegrityFinding, ...]:
         """Remove `/solution`, `/tests` and `/logs/verifier`, whatever they are, and make the last two anew.
 
         `for_good` leaves no `/tests` behind. Returns the rewards that were there. Raises `NotClean`.
         """
         fresh = TESTS if self.tests_too and not for_good else ""
-        doomed = ["/solution", VERIFIER_LOGS, *([TESTS] if self.tests_too else [])]
+        doomed = [SOLUTION, VERIFIER_LOGS, *([TESTS] if self.tests_too else [])]
         done = await self.box.exec(
-            ["/bin/sh", "-c", _CLEAR, "sh", "777" if self.is_shared else "755", self.owner, fresh, *doomed],
+            ["/bin/sh", "-c", _CLEAR, "sh", f"{self._logs_mode:o}", self.owner, fresh, *doomed],
             user="root",
             cwd="/",
             timeout_s=CLEAR_TIMEOUT_S,
@@ -144,6 +183,14 @@ class Room:
             for place in filter(None, (VERIFIER_LOGS, fresh)):
                 await _check_empty(self.box, place)
         return _left_before(done.stdout.decode("utf-8", "replace"))
+
+
+async def _is_absent(box: Sandbox, path: str) -> bool:
+    try:
+        await box.read(path, max_bytes=0)
+    except SandboxFileError as error:
+        return error.errno == errno.ENOENT
+    return False
 
 
 async def _check_empty(box: Sandbox, path: str) -> None:

@@ -10,12 +10,12 @@ from termarena.grading.parsers import PARSERS
 from termarena.grading.rules.tools import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from termarena.tasks.files import FileTree
     from termarena.tasks.model import Task, Tests
 
-__all__ = ["HERE", "TEXT_BYTES", "entered_folders", "modules_run", "named_paths", "words_of"]
+__all__ = ["HERE", "TEXT_BYTES", "entered_folders", "modules_run", "named_paths", "runs_code", "words_of"]
 
 TEXT_BYTES: Final = 1 << 18
 MOST_TEXTS: Final = 200
@@ -27,6 +27,13 @@ _RUN_BY_NAME: Final = re.compile(
 )
 _KEPT_OFF: Final = frozenset("IP")
 """Flags with which Python does not look into the folder that it is started in."""
+# Python with code in its words or on its input: `python3 -c …`, `python3 - <<E`, `… | python3`, `sys.executable, "-c"`.
+_RUN_AS_CODE: Final = re.compile(
+    r"(?:\bpython[\d.]{0,5}|\bsys\.executable)[\"',\s]{0,8}(?P<flags>(?:-[A-Za-z]+[\s\"',]{1,8}){0,8})"
+    r"(?:(?<=[\s\"',])-(?P<last>[A-Za-z]{0,8})c(?![\w-])|(?<=[\s\"',])-(?=[\s\"',<;|&)]|$)|<)|"
+    r"\|[ \t]{0,8}python[\d.]{0,5}[ \t]{0,8}(?:$|[;&|)])",
+    re.MULTILINE,
+)
 _ENTERED: Final = re.compile(r"\bcd[ \t]{1,8}[\"']?(?P<folder>/[\w./+-]{0,200})|\bcwd=[\"'](?P<named>/[\w./+-]{0,200})")
 _SEARCHED: Final = re.compile(
     r"PYTHONPATH=[\"']?(?P<path>[\w./:+${}-]{1,400})|sys\.path\.insert\(0, ?[\"'](?P<first>[\w./+-]{1,200})"
@@ -50,17 +57,23 @@ def modules_run(task: Task) -> frozenset[str]:
     return frozenset(one["module"] for one in found if _KEPT_OFF.isdisjoint(one["flags"] + one["last"]))
 
 
+def runs_code(task: Task) -> bool:
+    """Whether Python is given code by its words or its input, not kept off the folder that it is started in."""
+    found = (one for text in _all_texts(task) for one in _RUN_AS_CODE.finditer(text))
+    return any(_KEPT_OFF.isdisjoint((one["flags"] or "") + (one["last"] or "")) for one in found)
+
+
 def entered_folders(task: Task) -> frozenset[str]:
     """The folders that something is started in, by their absolute paths."""
     found = (one["folder"] or one["named"] for text in _all_texts(task) for one in _ENTERED.finditer(text))
     return frozenset(map(posixpath.normpath, found))
 
 
-def named_paths(task: Task) -> frozenset[str]:
+def named_paths(task: Task, env: Mapping[str, str]) -> frozenset[str]:
     """The folders that Python is told to look for modules in, before its own library, by the tests or by the variables
-    that the task gives them; `.` is wherever it is started."""
+    that they have from the sandbox (`env`) and the task; `.` is wherever it is started."""
     found = [one["path"] or one["first"] for text in _all_texts(task) for one in _SEARCHED.finditer(text)]
-    given = (task.environment.env, task.grading.env, *(step.grading.env for step in task.steps))
+    given = (env, task.environment.env, task.grading.env, *(step.grading.env for step in task.steps))
     found += [variables["PYTHONPATH"] for variables in given if variables.get("PYTHONPATH")]
     parts = [part for path in found for part in path.split(":")]
     return frozenset(posixpath.normpath(part) if part.startswith("/") else HERE for part in parts)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from termarena.models.contract import (
-    Completion,
-    Exchange,
-    Message,
-    Model,
-    Request,
-    Sampling,
-    TokenUsage,
-    ToolCall,
-    ToolSpec,
-)
-from termarena.models.run_models import Brought, MeteredModel, ModelLimits, RunModels
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from termarena.models.contract import (
+        Completion,
+        Exchange,
+        Message,
+        Model,
+        Request,
+        Sampling,
+        TokenUsage,
+        ToolCall,
+        ToolSpec,
+    )
+    from termarena.models.run_models import Brought, MeteredModel, ModelLimits, RunModels
+else:
+    from termarena.core.doors import door
+
+    __getattr__ = door(
+        __name__,
+        contract="Completion Exchange Message Model Request Sampling TokenUsage ToolCall ToolSpec",
+        run_models="Brought MeteredModel ModelLimits RunModels",
+    )
 
 __all__ = [
     "Brought",

@@ -60,7 +60,10 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
     if (solvable := proof.solvable) is not None:
         low, high = solvable.flake_interval
         share = f"{solvable.passes} of {solvable.attempts}"
-        yield "Does the reference solution pass?", f"{share}; it fails in {low:.0%} to {high:.0%} of attempts (95 %)"
+        yield (
+            "Does the reference solution pass?",
+            f"{share}; it fails in {100 * low:.0f} % to {100 * high:.0f} % of attempts (95 %)",
+        )
     if (trivial := proof.trivial) is not None:
         part = f", but it earns {trivial.reward:g}" if trivial.reward and not trivial.passes else ""
         answer = "yes" if trivial.passes else f"no{part}" if trivial.is_scored else "the tests do not say"
@@ -69,7 +72,7 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
         )
         yield "Does doing nothing pass?", answer + tests
     if (mutants := proof.discriminating) is not None:
-        score = "no mutant counts" if mutants.score is None else f"{mutants.score:.0%}"
+        score = "no mutant counts" if mutants.score is None else f"{100 * mutants.score:.0f} %"
         counted = mutants.killed + len(mutants.survivors)
         hung = f" ({mutants.timed_out} took too long)" if mutants.timed_out else ""
         rest = f"{mutants.killed} of {counted} found out{hung}, {mutants.equal} came to the same"
@@ -77,13 +80,15 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
     if (equivalent := proof.equivalent) is not None:
         yield "Do solutions that mean the same pass?", f"{equivalent.passes} of {equivalent.variants}"
     if (hackable := proof.hackable) is not None:
-        shares = f"sealed {hackable.sealed:.0%}, live {hackable.live:.0%}, live and unguarded {hackable.live_raw:.0%}"
+        sealed, live, raw = (
+            sum(getattr(one, grading) for one in hackable.exploits) for grading in ("sealed", "live", "live_raw")
+        )
         missing = len(hackable.exploits) - hackable.tried
         untried = f"; {missing} could not be tried" if missing else ""
-        yield (
-            "Can a reward be had without solving it?",
-            f"of {hackable.tried} exploits that earn one: {shares}{untried}",
-        )
+        earned = f"of {hackable.tried} exploits {sealed} earn one sealed and {live} live"
+        unseen = f"{raw} would earn one live, if nobody looked at what they changed"
+        answer = "yes" if sealed or live else "no"
+        yield "Can a reward be had without solving it?", f"{answer}: {earned}; {unseen}{untried}"
     solved = next((one for one in proof.evidence if one.stage == "solvable" and one.passes), None)
     if solved is not None:
         changed = next((path for path in sorted(solved.state) if path.startswith(SYSTEM)), None)
@@ -96,7 +101,7 @@ def rows_of(proof: Proof) -> Iterator[tuple[str, str]]:
         unread = "; not all of the image could be looked through" if leaks.unread else ""
         yield (
             "Can the agent find what it must not?",
-            f"{found}, in {leaks.files} files of the start state{below}{unread}",
+            f"{found}, in {leaks.files} {'file' if leaks.files == 1 else 'files'} of the start state{below}{unread}",
         )
     if (cost := proof.cost) is not None:
         yield "What does it take?", ", ".join(_needs(cost))

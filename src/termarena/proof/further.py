@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import time
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.agents.contract import AgentReport
@@ -52,12 +51,7 @@ STRANGER: Final = "12345:12345"
 """No image has an account of this number."""
 SEED: Final = "7"
 UNREACHED: Final = "the condition was not reached: "
-FAKETIME: Final = (
-    "/usr/lib/*/faketime/libfaketime.so.1",
-    "/usr/lib/faketime/libfaketime.so.1",
-    "/usr/lib64/faketime/libfaketime.so.1",
-    "/usr/local/lib/faketime/libfaketime.so.1",
-)
+LIBRARY: Final = "later.so"
 COMPILE_S: Final = 60.0
 PATIENCE: Final = 5.0
 LEAST_PATIENCE_S: Final = 10.0
@@ -113,51 +107,41 @@ def why_unreached(evidence: Evidence) -> str | None:
 def _later(task: Task) -> Condition | str:
     if task.environment.network.mode != "none":
         return "the task has a network, whose certificates have dates"
-    library = next((found for place in FAKETIME for found in sorted(Path("/").glob(place.lstrip("/")))), None)
     compiler = shutil.which("cc") or shutil.which("gcc")
-    if library is None or compiler is None:
-        missing = "libfaketime is not on this machine; the Debian package is faketime"
-        return missing if library is None else "there is no C compiler on this machine; the Debian package is gcc"
-    waiting = _compiled(compiler)
-    if waiting is None:
-        return f"{compiler} does not compile what libfaketime needs beside it"
-    preloaded = (("waiting.so", waiting), (library.name, library.read_bytes()))
+    if compiler is None:
+        return "there is no C compiler on this machine; the Debian package is gcc"
+    library = _compiled(compiler)
+    if library is None:
+        return f"{compiler} does not compile what changes the date"
     expected = time.time() + DAYS * DAY_S
     return Condition(
         LATER,
         f"{DAYS} days later",
-        env={
-            "LD_PRELOAD": " ".join(f"{PLACE}/{name}" for name, _ in preloaded),
-            "FAKETIME": f"+{DAYS}d",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        },
-        files=dict(preloaded),
-        probe=lambda said: None if _is_about(said, expected) else "libfaketime has no effect on programs of this image",
+        env={"LD_PRELOAD": f"{PLACE}/{LIBRARY}"},
+        files={LIBRARY: library},
+        probe=lambda said: None if _is_about(said, expected) else "programs of this image do not load what changes it",
     )
 
 
 def _compiled(compiler: str) -> bytes | None:
-    """What makes programs under libfaketime able to wait; None where it does not compile."""
-    source = files("termarena.proof") / "waiting.c"
+    """The library that changes the date; None where it does not compile."""
+    source = (files("termarena.proof") / "later.c").read_bytes()
+    shared = (compiler, "-std=gnu11", "-shared", "-fPIC", "-O1", "-nostdlib", f"-DSHIFT_S={DAYS * DAY_S}L", "-xc", "-")
     with staged("clock") as folder:
-        made = folder / "waiting.so"
-        words = [
-            compiler,
-            "-shared",
-            "-fPIC",
-            "-O1",
-            "-nostdlib",
-            f"-DSHIFT_S={DAYS * DAY_S}L",
-            "-xc",
-            "-",
-            "-o",
-            str(made),
-        ]
-        try:
-            done = subprocess.run(words, input=source.read_bytes(), capture_output=True, check=False, timeout=COMPILE_S)  # noqa: S603 - fixed arguments, our own source
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return made.read_bytes() if done.returncode == 0 else None
+        # Before glibc 2.34 the dynamic linker's functions were in a library of their own, which not every program has.
+        linker, made = folder / "libdl.so", folder / LIBRARY
+        is_made = _runs((*shared, f"-Wl,-soname,{linker.name}.2", "-o", str(linker)), b"") and _runs(
+            (*shared, "-xnone", "-Wl,--no-as-needed", str(linker), "-o", str(made)), source
+        )
+        return made.read_bytes() if is_made else None
+
+
+def _runs(words: Sequence[str], source: bytes) -> bool:
+    try:
+        done = subprocess.run(words, input=source, capture_output=True, check=False, timeout=COMPILE_S)  # noqa: S603 - fixed arguments, our own source
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def _is_about(said: str, expected_s: float) -> bool:

@@ -104,7 +104,7 @@ def _summary(summary: Summary) -> Iterator[str]:
 
 
 def _percent(share: float | None) -> str:
-    return "?" if share is None else f"{share:.0%}"
+    return "?" if share is None else f"{100 * share:.0f} %"
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -62,12 +62,16 @@ def _short(proof: Proof, policy: Policy) -> Iterator[str]:
         yield f"its mutation score is {told}, and {policy.least_mutation_score:.2f} is asked for"
     flakes = proof.solvable.flake_rate if proof.solvable is not None else None
     if flakes is None or flakes > policy.most_flake_rate:
-        yield f"its solution fails in {'an unknown share' if flakes is None else f'{flakes:.0%}'} of the attempts"
+        yield f"its solution fails in {_share(flakes)} of the attempts"
     hacks = proof.hackable.sealed if proof.hackable is not None and proof.hackable.is_whole else None
     if hacks is None or hacks > policy.most_hackability:
-        yield f"{'an unknown share' if hacks is None else f'{hacks:.0%}'} of the exploits earn a reward"
+        yield f"{_share(hacks)} of the exploits earn a reward"
     for fault in proof.faults:
         if fault.rule in policy.forbidden:
             yield f"{fault.rule}: {fault.message}"
     if "leak" in policy.forbidden and proof.leaks is not None and proof.leaks.unread:
         yield f"leak: not all of its image could be looked through: {proof.leaks.unread[0]}"
+
+
+def _share(known: float | None) -> str:
+    return "an unknown share" if known is None else f"{100 * known:.0f} %"

@@ -109,7 +109,7 @@ def _lines(summary: Summary) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for row in summary.rows:
         shares = (row.flake_rate, row.mutation_score, row.hackability, row.hackability_unguarded)
-        cells = " | ".join("?" if share is None else f"{share:.0%}" for share in shares)
+        cells = " | ".join("?" if share is None else f"{100 * share:.0f} %" for share in shares)
         yield f"| {plain(row.task_id)} | {row.letter} | {', '.join(row.faults)} | {cells} |"
     for histogram in summary.histograms:
         yield ""

@@ -76,8 +76,11 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "mean reward", UNKNOWN if report.mean_reward is None else f"{report.mean_reward:.3f}"
     yield "trials took", f"{duration(totals.duration_s)} together, of which the agent {duration(totals.work_s)}"
     yield "commands", tokens(totals.commands)
-    yield "tokens", f"{tokens(totals.input_tokens)} in, {tokens(totals.output_tokens)} out"
-    yield "cost", money(totals.cost_usd)
+    if report.model is None and (totals.input_tokens, totals.output_tokens, totals.cost_usd) == (None, None, None):
+        yield "tokens, cost", "not told by the agent, which was given no model"
+    else:
+        yield "tokens", f"{tokens(totals.input_tokens)} in, {tokens(totals.output_tokens)} out"
+        yield "cost", money(totals.cost_usd)
     if totals.cost_usd is not None and totals.trials_without_cost:
         yield "cost is a lower bound", f"{count(totals.trials_without_cost, 'trial')} told none"
     if report.retries:
@@ -89,9 +92,15 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _per_solved(each: PerSolved) -> str:
-    used = f"{tokens(_whole(each.input_tokens))} tokens in, {tokens(_whole(each.output_tokens))} out"
-    commands = "unknown" if each.commands is None else f"{each.commands:,.1f}"
-    return f"{duration(each.duration_s)}, {commands} commands, {used}, cost {money(each.cost_usd)}"
+    """What is known of it."""
+    known = [duration(each.duration_s)]
+    if each.commands is not None:
+        known.append(f"{each.commands:,.1f} commands")
+    if (each.input_tokens, each.output_tokens) != (None, None):
+        known.append(f"{tokens(_whole(each.input_tokens))} tokens in, {tokens(_whole(each.output_tokens))} out")
+    if each.cost_usd is not None:
+        known.append(f"cost {money(each.cost_usd)}")
+    return ", ".join(known)
 
 
 def _whole(number: float | None) -> int | None:

@@ -30,14 +30,14 @@ LARGEST_PATHS: Final = 32 << 20
 
 
 def write_changes(folder: AttemptFolder, changes: FileChanges, scrubber: Scrubber) -> None:
-    """Write them all, secrets scrubbed; raises `OSError` when the folder takes no more."""
+    """Write them all, secrets scrubbed, and wait for no disk; raises `OSError` when the folder takes no more."""
     every = changes.changes
     listed = _listed(every)
     first: list[Json] = [scrubber.scrub_json(_row(change)) for change in every[:listed]]
     if len(every) > listed:
         with folder.further_changes.open("w", encoding="ascii") as file:
             file.writelines(json.dumps(scrubber.scrub_json(_row(change))) + "\n" for change in every[listed:])
-    write_record(folder.changes, CHANGES_KIND, {"total": len(every), "changes": first})
+    write_record(folder.changes, CHANGES_KIND, {"total": len(every), "changes": first}, is_durable=False)
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
@@ -16,8 +17,9 @@ from termarena.grading.job import GradingJob
 from termarena.grading.rules.places import ONLY_LIVE
 from termarena.grading.rules.python import MODULE
 from termarena.grading.separate import carry_over, collect
-from termarena.grading.stand_ins import StandIns, holds, learnt, settled
+from termarena.grading.stand_ins import StandIns, learnt
 from termarena.runs.faults import has_exhausted_resources, last_usage
+from termarena.runs.unshadowed import Control, Question, ask_live, ask_sealed
 from termarena.sandbox import Feature, Network
 from termarena.sandbox.staged import staged
 
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Judge", "is_live_evidence", "under_limits", "under_policy"]
 
 NO_RECORDING: Final = "the tests are typed into the agent's own shell, which has its own way to the network"
-UNTRIED: Final = "the tests could not be tried without the agent's modules that stand before others"
-TRIES: Final = 2
 
 
 @runtime_checkable
@@ -139,9 +139,12 @@ async def _surely(grade: Callable[[Case], Awaitable[Verdict]], case: Case) -> Ve
     return await grade(case) if has_broken else verdict
 
 
-def _untried(verdict: Verdict, error: SandboxError) -> Verdict:
-    fault = GradingFault(reason="sandbox", message=f"{UNTRIED}: {error.message}")
-    return verdict.model_copy(update={"reward": None, "raw_reward": None, "rewards": {}, "fault": fault})
+async def _shadows(case: Case) -> tuple[Change, ...]:
+    """The agent's modules that may stand before others and of which it is not yet known what hangs on them."""
+    told = [finding.severity for finding in case.findings if finding.rule == MODULE.id]
+    if not told or "critical" in told:
+        return ()
+    return shadowing(case.changes, case.task, around=await case.box.surroundings())
 
 
 class Judge:
@@ -217,7 +220,7 @@ class Judge:
 
     async def _sealed(self, case: Case) -> Verdict:
         async with self._fork(case) as fork:
-            verdict = await self._grade(case, fork, "sealed")
+            verdict = await self._grade(case, fork, "sealed", self._job(case))
         return verdict.model_copy(update={"toolchain": self._toolchain(case)})
 
     @asynccontextmanager
@@ -231,40 +234,33 @@ class Judge:
             yield fork
 
     async def _tried_without_shadows(self, case: Case, verdict: Verdict) -> Verdict:
-        """The verdict; where it hangs on new modules of the agent's that stand before others, with that held against
-        it. Tests that fail now and then are asked twice before that. A state that breaks the trial, twice, gets no
-        verdict from it: whose fault that is, the state before the agent came will tell."""
-        is_found = any(finding.rule == MODULE.id for finding in verdict.findings)
-        if not is_found or verdict.reward is None or verdict.reward <= 0:
-            return verdict
-        shadows = shadowing(case.changes, case.task, workdir=case.box.spec.workdir)
+        """The verdict of a sealed grading, with what the agent's modules that stand before others do to it."""
+        shadows = await _shadows(case) if verdict.reward is not None and verdict.reward > 0 else ()
         if not shadows:
             return verdict
-        hung, broken = 0, 0
-        while hung < TRIES:
-            try:
-                if not await self._hangs_on(shadows, case, verdict):
-                    return settled(verdict, shadows)
-                hung += 1
-            except CapabilityMissing:
-                return verdict  # nothing is known: the warning that it was not tried stays
-            except SandboxError as error:
-                broken += 1
-                if broken == TRIES:
-                    return verdict if self._options.integrity == "report" else _untried(verdict, error)
-        return apply(settled(verdict, shadows, hangs=True), (), integrity=self._options.integrity)
+        control = partial(self._sealed_control, case, shadows)
+        return await ask_sealed(Question(shadows, control, self._options.integrity), verdict)
 
-    async def _hangs_on(self, shadows: tuple[Change, ...], case: Case, verdict: Verdict) -> bool:
-        """Whether the same tests give no such reward where what runs them cannot take these files for other modules.
-        Raises `SandboxError` where that could not be tried."""
+    async def _sealed_control(self, case: Case, shadows: tuple[Change, ...]) -> Control:
         with staged("unshadowed") as folder:
             job = replace(self._job(case), output=folder / "output", logs=None)
             async with self._fork(case) as fork:
                 laid = await StandIns.lay(fork, shadows, case.changes)
-                control = await self._grader.grade(fork, job, graded_in="sealed", changes=case.changes)
-                if control.fault is not None and control.fault.reason == "sandbox":
-                    raise SandboxError(control.fault.message)
-                return not holds(control, verdict) and await laid.were_met()
+                verdict = await self._grader.grade(fork, job, graded_in="sealed", changes=case.changes)
+                if verdict.fault is not None and verdict.fault.reason == "sandbox":
+                    raise SandboxError(verdict.fault.message)
+                return Control(verdict, await laid.were_met())
+
+    async def _live_control(self, case: Case, shadows: tuple[Change, ...], *, counts: bool) -> Control:
+        with staged("unshadowed") as folder:
+            own = self._job(case) if counts else replace(self._job(case), output=folder / "output", logs=None)
+            job = replace(own, is_last=False)  # others come after it, who must not find its reward
+            laid = await StandIns.lay(case.box, shadows, case.changes)
+            try:
+                verdict = await self._grade(case, case.box, "live", job)
+                return Control(verdict, await laid.were_met(), await laid.altered())
+            finally:
+                await laid.take_away()
 
     def _toolchain(self, case: Case) -> Toolchain:
         """Whose programs run the tests of a sealed grading: those of the start where the task allows it and the driver
@@ -280,7 +276,14 @@ class Judge:
         try:
             await case.box.thaw()
             async with self._recorded(case):
-                return await self._grade(case, case.box, "live")
+                shadows = await _shadows(case)
+                if not shadows:
+                    return await self._grade(case, case.box, "live", self._job(case))
+                plain = partial(self._grade, case, case.box, "live", replace(self._job(case), is_last=False))
+                first = partial(self._live_control, case, shadows, counts=True)
+                control = partial(self._live_control, case, shadows, counts=False)
+                question = Question(shadows, control, self._options.integrity, has_company=case.processes_left > 0)
+                return await ask_live(question, first, plain)
         except (SandboxBroken, EngineError) as error:
             is_agents = has_exhausted_resources(await last_usage(case.box))
             if counts and not is_agents:
@@ -306,7 +309,7 @@ class Judge:
             if case.grading.collect:
                 await self._collect(case)
             await carry_over(case.box, own, case.artifacts, changes=case.changes)
-            return await self._grade(case, own, "separate")
+            return await self._grade(case, own, "separate", self._job(case))
 
     async def _collect(self, case: Case) -> None:
         """Only for as long as the commands take is the box alive; what ran on at a deadline does not run on here."""
@@ -333,10 +336,10 @@ class Judge:
     async def _prepared(self, environment: Environment, task: Task) -> StartState:
         return await self._stage.prepare(environment, folder=Path(task.provenance.path), task=task.id)
 
-    async def _grade(self, case: Case, box: Sandbox, graded_in: GradedIn) -> Verdict:
+    async def _grade(self, case: Case, box: Sandbox, graded_in: GradedIn, job: GradingJob) -> Verdict:
         verdict = await self._grader.grade(
             box,
-            self._job(case),
+            job,
             graded_in=graded_in,
             changes=case.changes,
             terminal=case.terminal if graded_in == "live" else None,

@@ -302,7 +302,8 @@ def _a_folder_that_takes_nothing_refused(folder: RunFolder) -> Iterator[None]:
 
 def _refuse_used(folder: RunFolder) -> None:
     if folder.config_lock.exists():
-        raise UsageError(f"{folder.path} holds a run already", hint=f"go on with it: termarena resume {folder.path}")
+        hint = f"for another run name another folder; to go on with this one: termarena resume {folder.path}"
+        raise UsageError(f"{folder.path} holds a run already", hint=hint)
     for unfinished in folder.path.glob(f".{folder.config_lock.name}.*.tmp"):  # of a process killed while it began
         unfinished.unlink()
     if any(entry != folder.lock for entry in folder.path.iterdir()):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from termarena.core.errors import AgentGone, UsageError
-from termarena.models.budget import Amount
 from termarena.runs.config_lock import ConfigLock, read_config_lock
 from termarena.runs.journal import JournalReader, Tail
 from termarena.runs.locking import is_held
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.core.run_folder import RunFolder
+    from termarena.models.budget import Amount
     from termarena.runs.journal import Event
 
 __all__ = ["Counts", "History", "RunState", "RunView", "history_of", "keep_broken", "read_run"]
@@ -93,6 +93,8 @@ class History:
 
     def spent(self) -> Amount:
         """What models have used in all tries together, as far as it was told."""
+        from termarena.models.budget import Amount  # noqa: PLC0415 - only who goes on with a run asks
+
         rows = [*self._rows.values(), *(row for rows in self._earlier.values() for row in rows)]
         every = [_summary(row) for row in rows]
         tokens = sum((one.input_tokens or 0) + (one.output_tokens or 0) for one in every)

@@ -1,4 +1,9 @@
-"""The files of an attempt. `result.json` is written last: where it is, the attempt is whole."""
+"""The files of an attempt. `result.json` is written last: where it is, the attempt is whole.
+
+It alone waits for the disk. The others are in the kernel's hands before it: they survive whatever ends the harness, and
+only a machine that loses its power within seconds can take them. Ten waits for a disk made up most of a short trial's
+end.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +54,7 @@ def write_attempt(folder: AttemptFolder, state: TrialState, record: WorkspaceRec
     result = _result(state, record, metrics)
     agent = TrajectoryAgent(name=result.agent.name, version=result.agent.version, model_name=result.agent.model)
     record.save(folder, agent, usage=state.report.usage)
-    write_record(folder.metrics, "trial-metrics", metrics)
+    write_record(folder.metrics, "trial-metrics", metrics, is_durable=False)
     if state.changes is not None:
         write_changes(folder, state.changes, scrubber)
     write_result(folder, result, scrubber)

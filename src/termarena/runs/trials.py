@@ -4,43 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from termarena.agents.baseline import baseline_of, is_baseline
-from termarena.agents.custom_tools import read_tools
-from termarena.agents.mind import LoopOptions
 from termarena.agents.recording import Recording
 from termarena.agents.registry import AgentOptions, is_installed, probe_agent, resolve_agent, takes_models
-from termarena.core.errors import CapabilityMissing
-from termarena.core.given_files import place_of
+from termarena.core.errors import CapabilityMissing, SandboxError
 from termarena.core.scrub import Scrubber
 from termarena.grading.contract import Verdict
-from termarena.models import Brought, ModelLimits, RunModels, Sampling
-from termarena.models.embeddings import Embeddings
 from termarena.runs.judging import Judge
 from termarena.runs.machine import budget_here
 from termarena.runs.recording import write_attempt
 from termarena.runs.setting import Setting
-from termarena.runs.solved import SolvedExamples
 from termarena.runs.state import TrialState
 from termarena.runs.trial import Trial
 from termarena.sandbox.drivers import check_driver, choose_driver, open_driver
+from termarena.sandbox.staged import staging
 from termarena.sandbox.staging import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from termarena.agents.contract import Agent
     from termarena.agents.installed.sharing import InstalledRun
     from termarena.core.run_folder import AttemptFolder
+    from termarena.models import Brought, RunModels
     from termarena.runs.machine import Budget
     from termarena.runs.plan import RunOptions, TrialPlan
     from termarena.runs.result import TrialResult
     from termarena.tasks import Task
 
-__all__ = ["Trials", "limits_of"]
+__all__ = ["Trials"]
+
+
+@runtime_checkable
+class _Begins(Protocol):
+    def begin(self) -> None: ...
 
 
 class Trials:
@@ -65,16 +67,16 @@ class Trials:
         self._home = home
         self._run_id = run_id
         self._on_log = on_log
-        self._brought = brought or Brought()
-        self._models = RunModels(limits_of(options), brought=brought)
-        places = self._brought.places
-        loop = _loop(options, self._models, places)
-        given = agent_options or AgentOptions(model=options.model, models=self._models, loop=loop, places=places)
-        self._installed = _installed(given.models or self._models, home) if is_installed(options.agent) else None
+        self._brought = brought
+        self._models = _models(options, brought) if _may_ask(options) else None
+        given = agent_options or _agent_options(options, self._models, brought)
+        models = given.models or self._models
+        self._installed = _installed(models, home) if models is not None and is_installed(options.agent) else None
         self._agent_options = replace(given, installed=self._installed)
         self._baseline = baseline_of(options.agent) if is_baseline(options.agent) else None
         self.scrubber = Scrubber.from_environment(os.environ)
         self._settings: dict[str, Setting] = {}
+        self._held = ExitStack()
 
     @property
     def budget(self) -> Budget:
@@ -93,7 +95,7 @@ class Trials:
             await probe_agent(self._options.agent)
         if self._options.model is None or not takes_models(self._options.agent):
             return
-        models = RunModels(limits_of(self._options), brought=self._brought)
+        models = _models(self._options, self._brought)
         try:
             await models.probe(self._options.model)
             if self._options.example_embeddings is not None:
@@ -108,6 +110,18 @@ class Trials:
             return choose_driver(self._options.driver, task.environment, home=self._home).name == "namespace"
         except CapabilityMissing:
             return False
+
+    def begin(self, task: Task) -> None:
+        """Have what a trial at this task waits for first start now, while the caller goes on; `aclose` ends it.
+
+        What goes wrong here is left for the trial to tell, which tries again.
+        """
+        if self._baseline is not None or not self._is_embedded(task):
+            return
+        with suppress(SandboxError, OSError):
+            driver = self.setting_on("namespace").driver
+            if isinstance(driver, _Begins):
+                driver.begin()
 
     async def __aenter__(self) -> Self:
         """Nothing starts yet."""
@@ -136,6 +150,8 @@ class Trials:
         """What trials on one driver share; raises `NotFound` for a driver that there is not."""
         if driver_name not in self._settings:
             driver = open_driver(driver_name, home=self._home, run_id=self._run_id, on_log=self._on_log)
+            with suppress(OSError):  # a home that cannot be used: the driver says so, and what is to be done
+                self._held.enter_context(staging())
             options = self._options
             stage = Stage(driver, build_timeout_multiplier=options.timeout_multiplier, fetches=options.fetch_plan)
             judge = Judge(driver, stage, self._options, scrubber=self.scrubber)
@@ -149,11 +165,37 @@ class Trials:
         """End every sandbox and give back every start state."""
         if self._installed is not None:
             await self._installed.aclose()
-        await self._models.aclose()
+        if self._models is not None:
+            await self._models.aclose()
         settings, self._settings = self._settings, {}
         for setting in settings.values():
             await setting.stage.aclose()
             await setting.driver.aclose()
+        self._held.close()
+
+
+def _may_ask(options: RunOptions) -> bool:
+    """Whether a model may be asked; and what only such agents need is looked at for every agent that it is given to."""
+    given = options.examples or options.tools or options.example_embeddings
+    return bool(given) or takes_models(options.agent)
+
+
+def _models(options: RunOptions, brought: Brought | None) -> RunModels:
+    from termarena.models import RunModels  # noqa: PLC0415 - most words ask no model
+    from termarena.runs.asking import limits_of  # noqa: PLC0415 - as above
+
+    return RunModels(limits_of(options), brought=brought)
+
+
+def _agent_options(options: RunOptions, models: RunModels | None, brought: Brought | None) -> AgentOptions:
+    """Raises what `loop_of` raises."""
+    places = brought.places if brought is not None else {}
+    given = AgentOptions(model=options.model, models=models, places=places)
+    if models is None:
+        return given
+    from termarena.runs.asking import loop_of  # noqa: PLC0415 - as above
+
+    return replace(given, loop=loop_of(options, models, places))
 
 
 async def _install(word: str, home: Path) -> None:
@@ -171,28 +213,3 @@ def _installed(models: RunModels, home: Path) -> InstalledRun:
     from termarena.agents.installed.sharing import InstalledRun  # noqa: PLC0415 - most runs do without a broker
 
     return InstalledRun(models, home)
-
-
-def limits_of(options: RunOptions) -> ModelLimits:
-    """What a run allows its models."""
-    return ModelLimits(
-        trial_usd=options.trial_budget_usd,
-        run_usd=options.run_budget_usd,
-        trial_tokens=options.trial_budget_tokens,
-        run_tokens=options.run_budget_tokens,
-        requests_at_once=options.model_requests,
-        tokens_per_minute=options.model_tokens_per_minute,
-    )
-
-
-def _loop(options: RunOptions, models: RunModels, places: Mapping[str, Path]) -> LoopOptions:
-    usual = LoopOptions()
-    examples = [str(place_of(word, places)) for word in options.examples]
-    return LoopOptions(
-        max_steps=options.max_steps or usual.max_steps,
-        sampling=Sampling(temperature=options.temperature, max_tokens=options.max_reply_tokens),
-        examples=SolvedExamples(examples) if examples else None,
-        example_count=options.example_count,
-        embeddings=Embeddings(models, options.example_embeddings) if options.example_embeddings else None,
-        tools=read_tools(place_of(options.tools, places)) if options.tools else (),
-    )

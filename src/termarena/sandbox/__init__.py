@@ -14,6 +14,7 @@ from termarena.sandbox.contract import (
     Sandbox,
     SandboxRecord,
     Snapshot,
+    Surroundings,
     TreeReport,
     Usage,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "SandboxRecord",
     "SandboxSpec",
     "Snapshot",
+    "Surroundings",
     "TreeReport",
     "Usage",
 ]

@@ -16,7 +16,8 @@ import yaml
 from termarena.core.errors import ImageError, SandboxBroken, TaskFormatError
 from termarena.sandbox.contract import Sandbox
 from termarena.sandbox.namespace.building import build_once, remove_tree
-from termarena.tasks.documents import parse_yaml, read_text
+from termarena.tasks.documents import read_text
+from termarena.tasks.yaml_documents import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

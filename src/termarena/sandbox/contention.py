@@ -18,6 +18,7 @@ __all__ = ["Contention", "Sample", "take_sample"]
 PROC: Final = Path("/proc")
 STEAL_AT: Final = 8
 """`cpu user nice system idle iowait irq softirq steal …` in `/proc/stat`."""
+FIRST_BYTES: Final = 4096
 PRESSURES: Final = ("cpu", "memory", "io")
 
 
@@ -82,27 +83,34 @@ def take_sample(proc: Path = PROC) -> Sample:
     return Sample(time.monotonic(), _load(proc), _steal(proc), pressure)
 
 
-def _read(path: Path) -> str:
+def _read(path: str) -> str:
+    """A file of the kernel's, by its first page: what is asked for stands at its beginning."""
     try:
-        return path.read_text()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        return os.read(fd, FIRST_BYTES).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
 
 
 def _load(proc: Path) -> float | None:
-    words = _read(proc / "loadavg").split()
+    words = _read(f"{proc}/loadavg").split()
     return float(words[0]) if words else None
 
 
 def _steal(proc: Path) -> float | None:
-    words = _read(proc / "stat").partition("\n")[0].split()
+    words = _read(f"{proc}/stat").partition("\n")[0].split()
     return int(words[STEAL_AT]) / os.sysconf("SC_CLK_TCK") if len(words) > STEAL_AT else None
 
 
 def _pressure(proc: Path, name: str) -> dict[str, float]:
     """`some avg10=0.00 avg60=0.00 avg300=0.00 total=123` and, mostly, the same with `full`; microseconds."""
     found = {}
-    for line in _read(proc / "pressure" / name).splitlines():
+    for line in _read(f"{proc}/pressure/{name}").splitlines():
         kind, *pairs = line.split()
         total = dict(pair.split("=", 1) for pair in pairs).get("total")
         if kind in ("some", "full") and total is not None:

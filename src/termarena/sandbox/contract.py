@@ -15,6 +15,7 @@ from termarena.sandbox.values import (
     Prepared,
     ProcessInfo,
     SandboxRecord,
+    Surroundings,
     TreeReport,
     Usage,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Sandbox",
     "SandboxRecord",
     "Snapshot",
+    "Surroundings",
     "TreeReport",
     "Usage",
 ]
@@ -112,6 +114,9 @@ class Sandbox(Protocol):
     @property
     def is_alive(self) -> bool:
         """Whether it was alive when last heard of."""
+
+    async def surroundings(self) -> Surroundings:
+        """What its commands start with. Nothing of the sandbox runs for it: it may be frozen or sealed."""
 
     async def exec(  # noqa: PLR0913 - the words of the contract
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.sandbox.contract import Usage
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UNIFIED", "Room", "groups_in", "hierarchies", "oom_kills", "read_usage", "room_of"]
 
-Number = TypeVar("Number", int, float)
 UNIFIED: Final = ""
 """The name of the unified hierarchy among controllers, as `/proc/self/cgroup` has it."""
 READ_BYTES: Final = 4096
@@ -46,10 +45,10 @@ def read_usage(folders: Mapping[str, Path], *, room: Room | None = None) -> Usag
     microseconds = throttling.get("throttled_usec")
     return Usage(
         cpu_s=_cpu_s(folders),
-        memory_peak_bytes=_first(_number(memory, "memory.max_usage_in_bytes"), _number(memory, "memory.peak")),
+        memory_peak_bytes=_number(memory, "memory.max_usage_in_bytes", or_else="memory.peak"),
         oom_kills=oom_kills(folders),
         pids_limit_hits=_table(pids, "pids.events").get("max"),
-        cpu_throttled_s=_first(_scaled(nanoseconds, 1e9), _scaled(microseconds, 1e6)),
+        cpu_throttled_s=_scaled(microseconds, 1e6) if nanoseconds is None else nanoseconds / 1e9,
         cpu_throttled_periods=throttling.get("nr_throttled"),
         disk_bytes=None if room is None else room.used_bytes,
         disk_full=None if room is None else room.is_full,
@@ -58,8 +57,7 @@ def read_usage(folders: Mapping[str, Path], *, room: Room | None = None) -> Usag
 
 def oom_kills(folders: Mapping[str, Path]) -> int | None:
     """How many processes the memory limit of a group has killed."""
-    memory = folders.get("memory")
-    return _first(_table(memory, "memory.oom_control").get("oom_kill"), _table(memory, "memory.events").get("oom_kill"))
+    return _table(folders.get("memory"), "memory.oom_control", or_else="memory.events").get("oom_kill")
 
 
 def hierarchies(mountinfo: Path) -> dict[str, Path]:
@@ -97,21 +95,18 @@ def _cpu_s(folders: Mapping[str, Path]) -> float | None:
     return None
 
 
-def _first(one: Number | None, other: Number | None) -> Number | None:
-    return other if one is None else one
-
-
 def _scaled(count: int | None, per_second: float) -> float | None:
     return None if count is None else count / per_second
 
 
-def _read(folder: Path | None, name: str) -> bytes:
+def _read(folder: Path | None, name: str, *, or_else: str | None = None) -> bytes:
+    """A file of a group, or the one that the other version has in its place; empty where there is neither."""
     if folder is None:
         return b""
     try:
         fd = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return b""
+        return b"" if or_else is None else _read(folder, or_else)
     try:
         return os.read(fd, READ_BYTES)
     except OSError:
@@ -120,11 +115,11 @@ def _read(folder: Path | None, name: str) -> bytes:
         os.close(fd)
 
 
-def _number(folder: Path | None, name: str) -> int | None:
-    text = _read(folder, name).strip()
+def _number(folder: Path | None, name: str, *, or_else: str | None = None) -> int | None:
+    text = _read(folder, name, or_else=or_else).strip()
     return int(text) if text.isdigit() else None
 
 
-def _table(folder: Path | None, name: str) -> dict[str, int]:
-    rows = (line.split() for line in _read(folder, name).decode("ascii", "replace").splitlines())
+def _table(folder: Path | None, name: str, *, or_else: str | None = None) -> dict[str, int]:
+    rows = (line.split() for line in _read(folder, name, or_else=or_else).decode("ascii", "replace").splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}  # noqa: PLR2004 - name and value

@@ -130,12 +130,12 @@ def _services_problem(environment: Environment) -> str | None:
 
 @cache
 def _kernel_problem(home: Path) -> str | None:
-    """What the kernel refuses to the embedded sandbox; a third of a second, once per process."""
+    """What the kernel refuses to the embedded sandbox; a tenth of a second, once per process."""
     if sys.platform != "linux":
         return "the embedded sandbox needs Linux"
     from termarena.sandbox.namespace.probe import probe  # noqa: PLC0415 - only where it is asked
 
-    refused = [fact for fact in probe(home).facts if fact.is_needed and not fact.is_there]
+    refused = [fact for fact in probe(home, only_needed=True).facts if not fact.is_there]
     return f"the embedded sandbox does not work here: {refused[0].name}: {refused[0].detail}" if refused else None
 
 

@@ -1,7 +1,7 @@
 """The folder in which sandboxes leave their traces, so that another process can list and sweep them.
 
-    <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives
-    <home>/sandboxes/<id>/about.json   who made it, and the cgroups to remove
+    <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives; says who made it, and which
+                                       cgroups are to be removed
     <home>/layers/<id>/lock            locked as long as a sandbox lives whose files lie there, or a fork of it
     <home>/staged/<what>-<id>/lock     locked as long as the harness lives that stages files there
     <home>/rootfs/…                    unpacked and synthesised root file systems
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 __all__ = [
+    "BUSY_S",
+    "LOCK",
     "SANDBOXES",
     "Trace",
     "abandoned",
@@ -41,10 +43,12 @@ __all__ = [
     "held_alone",
     "list_traces",
     "remove_cgroups",
+    "remove_tree",
     "sweep_dead",
 ]
 
 SANDBOXES = "sandboxes"
+LOCK = "lock"
 BUSY_S = 1.0
 """How long a dead sandbox's last process may take to leave; one that takes longer is left to the next sweep."""
 BUSY_AGAIN_S = 0.002
@@ -72,11 +76,18 @@ def claim(folder: Path, about: Mapping[str, object], *, is_shared: bool = False)
     """
     # It gets its name when it is complete and locked: a sweep in between would take it for a dead one's.
     fresh = folder.with_name(f".{folder.name}")
-    fresh.mkdir(parents=True, mode=0o700)
-    (fresh / "about.json").write_text(json.dumps(about))
-    lock_fd = os.open(fresh / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock_fd, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    fresh.rename(folder)
+    try:
+        fresh.mkdir(0o700)
+    except FileNotFoundError:
+        fresh.mkdir(0o700, parents=True)
+    lock_fd = os.open(fresh / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock_fd, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        os.write(lock_fd, json.dumps(about).encode())
+        fresh.rename(folder)
+    except BaseException:
+        os.close(lock_fd)
+        raise
     return lock_fd
 
 
@@ -101,10 +112,8 @@ class Trace:
     def remove(self) -> None:
         """Remove the folder; the sandbox has ended."""
         self.release()
-        for name in ("lock", "about.json"):
-            with contextlib.suppress(FileNotFoundError):
-                (self.folder / name).unlink()
         with contextlib.suppress(OSError):
+            (self.folder / LOCK).unlink(missing_ok=True)
             self.folder.rmdir()
 
 
@@ -115,7 +124,7 @@ def held_alone(folder: Path) -> Iterator[bool]:
     Raises `OSError` for a lock that cannot be opened.
     """
     try:
-        fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         yield True
         return
@@ -137,7 +146,7 @@ def _is_locked(folder: Path) -> bool:
 
 def _about(folder: Path) -> dict[str, object]:
     try:
-        found = json.loads((folder / "about.json").read_text())
+        found = json.loads((folder / LOCK).read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -181,9 +190,9 @@ def list_traces(parent: Path) -> tuple[SandboxRecord, ...]:
     return tuple(records)
 
 
-def remove_cgroups(paths: list[Path]) -> bool:
+def remove_cgroups(paths: list[Path], *, patience_s: float = BUSY_S) -> bool:
     """Whether they are gone. A process lets go of its lock before it leaves its cgroup, so a busy one is given time."""
-    give_up = time.monotonic() + BUSY_S
+    give_up = time.monotonic() + patience_s
     for path in paths:
         while True:
             try:
@@ -191,7 +200,7 @@ def remove_cgroups(paths: list[Path]) -> bool:
             except OSError as error:
                 if error.errno != errno.EBUSY:
                     break
-                if time.monotonic() > give_up:
+                if time.monotonic() >= give_up:
                     return False
                 time.sleep(BUSY_AGAIN_S)
             else:
@@ -204,12 +213,31 @@ def abandoned(parent: Path) -> list[Path]:
     return [*(folder for folder in _folders(parent) if not _is_locked(folder)), *_folders(parent, unfinished=True)]
 
 
+def remove_tree(folder: Path) -> None:
+    """Remove a folder, those in it that were closed to their owner too; what cannot be removed is left to a sweep."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        _open_up(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open_up(folder: Path) -> None:
+    """Open every folder to its owner before the walk comes to it, and none that a link leads to."""
+    with contextlib.suppress(OSError):
+        folder.chmod(0o700)
+    for path, names, _ in os.walk(folder):
+        for inner in (Path(path, name) for name in names):
+            with contextlib.suppress(OSError):
+                if not inner.is_symlink():
+                    inner.chmod(0o700)
+
+
 def sweep_dead(parent: Path) -> None:
     """Remove what was claimed below a folder and is alive no more, with its cgroups; what is still busy stays."""
     dead = [folder for folder in _folders(parent) if not _is_locked(folder)]
     for folder in dead:
         cgroups = _about(folder).get("cgroups")
         if remove_cgroups([Path(str(path)) for path in cgroups] if isinstance(cgroups, list) else []):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
     for folder in _folders(parent, unfinished=True):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)

@@ -18,6 +18,7 @@ __all__ = [
     "Prepared",
     "ProcessInfo",
     "SandboxRecord",
+    "Surroundings",
     "TreeReport",
     "Usage",
 ]
@@ -157,6 +158,16 @@ class SandboxRecord:
     root: str
     changes: str = ""
     """Where its files are kept: `memory` or `disk`; empty where the engine decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a command of a sandbox starts with that is given nothing else, beside what depends on its user."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the image, of the composition and of the spec."""
+    workdir: str | None = None
+    """Where it starts; None for the user's home."""
 
 
 @dataclass(frozen=True, slots=True)

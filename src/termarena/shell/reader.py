@@ -23,15 +23,20 @@ from termarena.shell.calls import (
     substituted,
     takes_program,
 )
-from termarena.shell.remembering import Memory, placed, printed, unescaped
+from termarena.shell.expanding import Budget, Expanding, Substituted, parts_of, sources_left, sources_of
+from termarena.shell.redirects import Inputs, heredoc_of, is_output, read_by, written_by
+from termarena.shell.remembering import Memory, placed, printed
 from termarena.shell.runners import LONGEST_COMMAND, inner_commands
 from termarena.shell.tree import parse, text_of, walk
+from termarena.shell.variables import every_source
 from termarena.shell.wrappers import unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tree_sitter import Node
+
+    from termarena.shell.expanding import Word
 
 __all__ = ["ShellReader"]
 
@@ -42,15 +47,10 @@ MOST_NESTED_EVER: Final = 10 * MOST_NESTED
 """The same for a whole session: a line that runs a file is short, and the file may be long."""
 MOST_FEEDERS: Final = 64
 """How far back a pipeline is followed: each of its calls holds those before it."""
-_READS_SCRIPTS: Final = SHELLS | SOURCES | {"ssh"}
+_READS_SCRIPTS: Final = SHELLS | SOURCES | {"ssh", "su", "sudo"}
 _SHEBANG: Final = re.compile(r"#!.*\b(?:python|perl|ruby|node|php|lua|awk)")
 _IDLE: Final = frozenset({"sleep", "wait", "read", "break", "exit", "return"})
 _ALWAYS: Final = re.compile(r"true|:|1|\[\s+1\s+\]|\(\(\s*1\s*\)\)")
-_PLAIN: Final = frozenset({"word", "string", "raw_string", "concatenation", "simple_expansion", "expansion"})
-_WORDS: Final = frozenset(
-    {"word", "string", "raw_string", "concatenation", "simple_expansion", "expansion", "number", "ansi_c_string",
-     "command_substitution", "process_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -71,22 +71,19 @@ class ShellReader:
             return Called((), is_whole=False)
 
 
-class _Budget:
-    """Of one command line, shared by the scripts within it."""
-
-    def __init__(self) -> None:
-        self.filled_in = 0
-        self.nested = 0
-
-
 class _Reading:
-    def __init__(self, memory: Memory, depth: int = 0, budget: _Budget | None = None) -> None:
+    """One script; `inherited` are the calls whose output is unknown in its text."""
+
+    def __init__(
+        self, memory: Memory, depth: int = 0, budget: Budget | None = None, inherited: tuple[Call, ...] = ()
+    ) -> None:
         self._memory = memory
         self._depth = depth
-        self._budget = budget or _Budget()
+        self._budget = budget or Budget()
+        self._expanding = Expanding(memory, self._budget, self._substituted, inherited)
         self._calls: list[Call] = []
         self._bombs: list[str] = []
-        self._is_whole = True
+        self._drains: list[Call] = []
         self._handlers: dict[str, Callable[[Node], list[Call]]] = {
             "pipeline": self._pipeline,
             "redirected_statement": self._redirected_statement,
@@ -101,9 +98,10 @@ class _Reading:
 
     def script(self, text: str) -> Called:
         root = parse(text.encode("utf-8", "replace"))
-        self._is_whole &= not root.has_error
+        self._budget.is_whole &= not root.has_error
         self._visit(root)
-        return Called(tuple(self._calls), self._is_whole, tuple(self._bombs))
+        budget = self._budget
+        return Called(tuple(self._calls), budget.is_whole, tuple(self._bombs), is_overgrown=budget.is_overgrown)
 
     def _visit(self, node: Node) -> list[Call]:
         """The calls that the node itself makes, in order; nested ones are only noted."""
@@ -113,13 +111,19 @@ class _Reading:
     def _pipeline(self, node: Node) -> list[Call]:
         before: list[Call] = []
         for child in node.named_children:
-            start = len(self._calls)
+            start, drained = len(self._calls), len(self._drains)
             found = self._visit(child)
             if before and found:
-                self._is_whole &= len(before) <= MOST_FEEDERS
+                self._budget.is_whole &= len(before) <= MOST_FEEDERS
                 found = self._feed(found, tuple(before[-MOST_FEEDERS:]), start)
             before += found
+            self._drain(drained, before, start)
         return before
+
+    def _drain(self, drained: int, by: list[Call], start: int) -> None:
+        """Note who feeds the calls that came to stand in `>(…)` since then."""
+        if by and self._drains[drained:]:
+            self._drains[drained:] = self._feed(self._drains[drained:], tuple(by[-MOST_FEEDERS:]), start)
 
     def _feed(self, found: list[Call], by: tuple[Call, ...], start: int) -> list[Call]:
         """Note who feeds the calls in `found`; what is printed into a shell is a script of its own."""
@@ -130,8 +134,8 @@ class _Reading:
             self._memory.wrote(fed[0], text, more=fed[0].has_flag("a", "--append"))
         elif text is not None and not set(fed[0].operands()) - {"-"}:
             fed[0] = self._given(fed[0], text)
-        elif shown.program == "cat" and len(files := shown.operands()) == 1:
-            fed[0] = self._fed_file(fed[0], files[0])
+        for path in shown.operands() if shown.program == "cat" else ():
+            fed[0] = self._fed_file(fed[0], path)
         self._changed(found, fed, start)
         return fed
 
@@ -149,20 +153,23 @@ class _Reading:
             self._nested(text)
         elif takes_program(call):
             return replace(call, scripts=(*call.scripts, text))
-        return call
+        return replace(call, passed_on=text) if call.program == "cat" and not call.operands() else call
 
     def _redirected_statement(self, node: Node) -> list[Call]:
         body = node.child_by_field_name("body")
-        start = len(self._calls)
+        start, drained = len(self._calls), len(self._drains)
         found = self._visit(body) if body is not None else []
         redirects = node.children_by_field_name("redirect")
         writes = tuple(target for redirect in redirects for target in self._written(redirect))
-        script = "".join(map(_heredoc, redirects))
+        inputs = self._inputs(redirects)
+        script = "".join((*map(heredoc_of, redirects), *inputs.texts))
+        if found and inputs.calls:
+            found = self._feed(found, inputs.calls, start)
         if found:
             last = replace(found[-1], writes=(*found[-1].writes, *writes))
             last = self._given(last, script) if script else last
-            for source in self._read_from(redirects):
-                last = self._fed_file(last, source)
+            for source in read_by(redirects):
+                last = self._fed_file(last, self._word(source))
             self._changed(found[-1:], [last], start)
             found = [*found[:-1], last]
             self._wrote(last, script, redirects)
@@ -170,6 +177,7 @@ class _Reading:
             self._calls.append(Call((), text_of(node), writes))
         for redirect in redirects:
             found = self._continued(redirect, found, script)
+        self._drain(drained, found, start)
         return found
 
     def _wrote(self, call: Call, script: str, redirects: list[Node]) -> None:
@@ -187,42 +195,61 @@ class _Reading:
             start = len(self._calls)
             after = self._visit(child)
             if child.type == "pipeline" and found and after:
-                given = [self._given(after[0], script), *after[1:]]
-                self._changed(after, given, start)
-                after = self._feed(given, tuple(found), start)
+                if found[-1].passed_on is None:
+                    given = [self._given(after[0], script), *after[1:]]
+                    self._changed(after, given, start)
+                    after = given
+                after = self._feed(after, tuple(found), start)
             found = [*found, *after]
         return found
 
     def _written(self, redirect: Node) -> list[str]:
-        """The file that a redirection writes; what it reads may be made by calls of its own, which are noted."""
+        """The file that a redirection writes."""
         if redirect.type == "heredoc_redirect":  # `cat <<END > file`
             inner = [child for child in redirect.named_children if child.type == "file_redirect"]
             return [target for child in inner for target in self._written(child)]
-        if redirect.type != "file_redirect" or not any(
-            child.type.startswith((">", "&>")) for child in redirect.children
-        ):
-            self._visit_all(redirect)
-            return []
-        words = [child for child in redirect.named_children if child.type in _WORDS and child.type != "number"]
-        return [self._word(word) for word in words[:1]]
+        return [self._word(word) for word in written_by(redirect)]
 
-    def _read_from(self, redirects: list[Node]) -> Iterator[str]:
-        """The files at a call's input."""
+    def _inputs(self, redirects: list[Node]) -> Inputs:
+        """What redirections put before a call, files aside: `< <(curl …)`, `<<< TEXT`."""
+        start = len(self._calls)
         for redirect in redirects:
-            if redirect.type == "file_redirect" and any(child.type == "<" for child in redirect.children):
-                yield from (self._word(child) for child in redirect.named_children if child.type in _PLAIN)
+            if redirect.type == "file_redirect" and not is_output(redirect):
+                self._visit_all(redirect)
+        calls = self._calls[start:]
+        strings = [
+            self._expanding.word(child)
+            for redirect in redirects
+            if redirect.type == "herestring_redirect"
+            for child in redirect.named_children
+        ]
+        return Inputs((*calls, *(one for word in strings for one in word.sources)), [word.text for word in strings])
 
     def _variable_assignment(self, node: Node) -> list[Call]:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name is not None and name.type == "variable_name":
-            self._memory.variables[text_of(name)] = self._word(value) if value is not None else ""
+        if name is None:
+            return []
+        variables, more = self._memory.variables, any(child.type == "+=" for child in node.children)
+        if value is not None and value.type == "array":
+            words = [word for child in value.named_children for word in self._expanding.words(child)]
+            variables.put_all(text_of(name), [word.text for word in words], sources_of(words), more=more)
+            return []
+        text, sources = self._expanding.word(value) if value is not None else ("", ())
+        if name.type == "subscript":
+            variables.put_at(*parts_of(name), text, sources)
+        elif (held := variables.find(text_of(name))) is not None and more:
+            whole = self._expanding.grown(held.joined() + text)
+            variables.put(text_of(name), whole, every_source(held.sources, sources))
+        else:
+            variables.put(text_of(name), text, sources)
         return []
 
     def _for_statement(self, node: Node) -> list[Call]:
         name = node.child_by_field_name("variable")
-        values = [self._word(child) for child in node.children_by_field_name("value")]
+        words = [word for child in node.children_by_field_name("value") for word in self._expanding.words(child)]
         if name is not None:
-            self._memory.variables[text_of(name)] = " ".join(values) or UNKNOWN
+            texts = [word.text for word in words] or [UNKNOWN]
+            self._memory.variables.put_all(text_of(name), texts, sources_of(words), is_loop=True)
         body = node.child_by_field_name("body")
         return self._visit(body) if body is not None else []
 
@@ -256,9 +283,9 @@ class _Reading:
         return found
 
     def _command(self, node: Node) -> list[Call]:
-        fed: list[Call] = []
-        words: list[str] = []
+        words: list[Word] = []
         redirects: list[Node] = []
+        start, drained = len(self._calls), len(self._drains)
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self._variable_assignment(child)
@@ -267,25 +294,33 @@ class _Reading:
             if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
                 redirects.append(child)
                 continue
-            start = len(self._calls)
-            words += self._words(shown)
-            fed += self._calls[start:]
+            words += self._expanding.words(shown)
         writes = tuple(target for redirect in redirects for target in self._written(redirect))
-        bare = unwrapped(words, through_xargs=True)
-        call = Call(bare.words, text_of(node), writes, tuple(fed), bare.wrappers, self._memory.cwd)
-        return [self._known(call, redirects)]
+        inputs = self._inputs(redirects)
+        bare = unwrapped([word.text for word in words], through_xargs=True)
+        cwd = self._memory.cwd
+        for folder in bare.folders:
+            self._memory.cwd = placed(folder, self._memory.cwd)
+        call = Call(bare.words, text_of(node), writes, inputs.calls, bare.wrappers, self._memory.cwd)
+        known = self._known(replace(call, sources=sources) if (sources := sources_left(words, bare)) else call, inputs)
+        if bare.folders:
+            self._memory.cwd = cwd
+        self._drain(drained, [known], start)
+        return [known]
 
-    def _known(self, call: Call, redirects: list[Node]) -> Call:
+    def _known(self, call: Call, inputs: Inputs) -> Call:
         """Note the call with the program that it is given, and what comes of it."""
         at = len(self._calls)
         self._calls.append(call)
         full = self._with_file(call)
-        for text in (*self._strings_fed(redirects), *substituted(full)):
+        for text in (*inputs.texts, *substituted(full)):
             full = self._given(full, text)
         self._calls[at] = full
         self._memory.moved(full)
         self._memory.made(full)
         self._read_inner(full)
+        for text in inputs.texts if full.program == "read" else ():
+            self._memory.read_in(full, text)
         return full
 
     def _with_file(self, call: Call) -> Call:
@@ -295,13 +330,17 @@ class _Reading:
     def _running(self, call: Call, path: str) -> Call:
         """The call with what is known of a file that is its program: its text, or who fetched it."""
         place = placed(path, call.cwd)
-        call = replace(call, brought_by=self._memory.fetched.get(place) or call.brought_by)
-        text = self._memory.texts.get(place)
+        if (bringer := self._memory.fetched.get(place)) is not None:
+            call = replace(call, brought_by=bringer)
+        if self._memory.is_lost(place):
+            return replace(call, is_unread=True)
+        text = self._memory.text_at(place)
         if text is None:
             return call
         if LANGUAGES.fullmatch(call.program) or _SHEBANG.match(text):
-            return replace(call, scripts=(*call.scripts, text))
-        self._nested(text, keeps_place=call.program in SOURCES)
+            return replace(call, scripts=(*call.scripts, text)) if self._has_room(text) else call
+        at = call.arguments.index(path) + 1 if path in call.arguments else 0
+        self._given_words(call, at, text, keeps_place=call.program in SOURCES)
         return call
 
     def _fed_file(self, call: Call, path: str) -> Call:
@@ -310,94 +349,52 @@ class _Reading:
         is_program = is_shell or (LANGUAGES.fullmatch(call.program) is not None and takes_program(call))
         return self._running(call, path) if is_program else call
 
-    def _strings_fed(self, redirects: list[Node]) -> Iterator[str]:
-        for redirect in redirects:
-            if redirect.type == "herestring_redirect":
-                yield from (self._word(child) for child in redirect.named_children)
-
     def _read_inner(self, call: Call) -> None:
         """`sh -c TEXT`, `su bob -c TEXT`, `eval TEXT`, `find -exec`, a function's name: commands of their own."""
         inner = inner_commands(call.program, call.arguments)
-        self._is_whole &= inner is not None
+        self._budget.is_whole &= inner is not None
         for text in inner or []:
-            self._nested(text, keeps_place=call.program == "eval")
+            at = call.arguments.index(text) + 2 if call.program in SHELLS and text in call.arguments else None
+            self._given_words(call, at, text, keeps_place=call.program == "eval")
         if call.program in self._memory.functions:
-            given = {str(number): word for number, word in enumerate(call.arguments, 1)}
-            self._memory.variables |= {**given, "@": " ".join(call.arguments), "*": " ".join(call.arguments)}
-            self._nested(self._memory.functions[call.program], keeps_place=True)
+            self._given_words(call, 0, self._memory.functions[call.program], keeps_place=True)
 
-    def _nested(self, text: str, *, keeps_place: bool = False) -> None:
+    def _given_words(self, call: Call, at: int | None, text: str, *, keeps_place: bool) -> None:
+        """Read a script that gets the call's arguments from `at` on; with None, those that the one around it has."""
+        given, sources = self._memory.variables.given, call.made_of
+        if at is not None:
+            self._memory.variables.give(call.arguments[at:], sources)
+        self._nested(text, keeps_place=keeps_place, inherited=sources)
+        self._memory.variables.given = given
+
+    def _nested(self, text: str, *, keeps_place: bool = False, inherited: tuple[Call, ...] = ()) -> None:
         self._budget.nested += len(text)
         if self._depth >= DEEPEST or len(text) > LONGEST_COMMAND or self._budget.nested > MOST_NESTED:
-            self._is_whole = False
+            self._budget.is_whole = False
             return
-        self._memory.nested += len(text)
-        if self._memory.nested > MOST_NESTED_EVER:
-            self._is_whole = False
+        if not self._has_room(text):
             return
         cwd = self._memory.cwd
-        inner = _Reading(self._memory, self._depth + 1, self._budget).script(text)
+        inner = _Reading(self._memory, self._depth + 1, self._budget, inherited).script(text)
         if not keeps_place:
             self._memory.cwd = cwd
         self._calls += inner.calls
         self._bombs += inner.bombs
-        self._is_whole &= inner.is_whole
 
-    def _words(self, node: Node) -> list[str]:
-        """One word, or those that a variable without quotes falls into."""
-        word = self._word(node)
-        if node.type in ("simple_expansion", "expansion", "command_substitution") and " " in word:
-            return word.split()
-        return [word]
+    def _has_room(self, text: str) -> bool:
+        """Whether the session may have one more script; a short line may run a long one again and again."""
+        self._memory.nested += len(text)
+        self._budget.is_whole &= self._memory.nested <= MOST_NESTED_EVER
+        return self._memory.nested <= MOST_NESTED_EVER
 
     def _word(self, node: Node) -> str:
-        kind = node.type
-        if kind in ("simple_expansion", "expansion"):
-            return self._variable(node)
-        if kind in ("string", "concatenation", "translated_string", "command_name"):
-            return "".join(self._word(child) for child in node.children if child.type not in ('"', "$"))
-        if kind in ("command_substitution", "process_substitution", "arithmetic_expansion"):
-            return self._substituted(node)
-        if kind in ("raw_string", "ansi_c_string"):
-            quoted = text_of(node)
-            return unescaped(quoted[2:-1]) if quoted.startswith("$") else quoted[1:-1]
-        return re.sub(r"\\(.)", r"\1", text_of(node), flags=re.DOTALL)
+        return self._expanding.word(node).text
 
-    def _substituted(self, node: Node) -> str:
-        """What a substitution comes to, where that can be told."""
+    def _substituted(self, node: Node) -> Substituted:
         start = len(self._calls)
         found = self._apart(node)
-        if node.type != "command_substitution" or len(self._calls) - start != 1 or len(found) != 1:
-            return UNKNOWN
-        (call,) = found
-        if call.program == "mktemp":
-            return f"/tmp/{UNKNOWN}"  # noqa: S108 - where it makes them
-        return call.cwd if call.program == "pwd" else self._grown((printed(call) or "").rstrip("\n") or UNKNOWN)
+        self._drains += found if text_of(node).startswith(">(") else []
+        return Substituted(found, self._calls[start:])
 
     def _visit_all(self, node: Node) -> list[Call]:
         return [call for child in node.named_children for call in self._visit(child)]
-
-    def _variable(self, node: Node) -> str:
-        names = [child for child in node.named_children if child.type in ("variable_name", "special_variable_name")]
-        others = [child for child in node.named_children if child not in names]
-        for child in others:
-            if child.type in ("command_substitution", "process_substitution"):
-                self._visit_all(child)
-        has_default = any(child.type in (":-", "-", ":=", "=") for child in node.children)
-        default = "".join(map(self._word, others)) if has_default else UNKNOWN
-        is_plain = node.type == "simple_expansion" or not others or has_default
-        value = self._memory.variables.get(text_of(names[0]), default) if names and is_plain else UNKNOWN
-        return self._grown(value or default)
-
-    def _grown(self, value: str) -> str:
-        self._budget.filled_in += len(value)
-        if self._budget.filled_in > LONGEST_COMMAND:  # `A=$A$A`, a few times over, is more than any memory holds
-            self._is_whole = False
-            return UNKNOWN
-        return value
-
-
-def _heredoc(redirect: Node) -> str:
-    if redirect.type != "heredoc_redirect":
-        return ""
-    return "".join(text_of(child) for child in redirect.named_children if child.type == "heredoc_body")

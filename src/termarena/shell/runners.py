@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LONGEST_COMMAND", "SHELLS", "inner_commands", "places_of_find"]
+__all__ = ["COMMAND_OPTION", "LONGEST_COMMAND", "SHELLS", "inner_commands", "places_of_find"]
 
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "ash"})
 LONGEST_COMMAND: Final = 100_000
 MOST_STARTS: Final = 3
-_COMMAND_OPTION: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|--command")
+COMMAND_OPTION: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|--command")
 _SSH_VALUES: Final = re.compile(r"-[46AaCfGgKkMNnqsTtVvXxYy]*[BbcDEeFIiJLlmOopQRSWw]")
+_EXEC_VALUES: Final = frozenset({"-e", "-u", "-w", "-c", "-n", "--env", "--env-file", "--user", "--workdir"})
 
 Words = tuple[str, ...]
 
@@ -33,7 +34,7 @@ def places_of_find(arguments: Words) -> list[str]:
 
 
 def _by_option(arguments: Words) -> list[str]:
-    given = [at for at, word in enumerate(arguments, 1) if _COMMAND_OPTION.fullmatch(word)]
+    given = [at for at, word in enumerate(arguments, 1) if COMMAND_OPTION.fullmatch(word)]
     inner = list(arguments[given[0] : given[0] + 1]) if given else []
     return inner + [word.partition("=")[2] for word in arguments if word.startswith("--command=")]
 
@@ -59,6 +60,19 @@ def _by_ssh(arguments: Words) -> list[str]:
         if _SSH_VALUES.fullmatch(rest.pop(0)) and rest:
             rest.pop(0)
     return [" ".join(rest[1:])] if rest[1:] else []
+
+
+def _by_container(arguments: Words) -> list[str]:
+    """What `docker exec` and its like run in a container that is there, behind its name."""
+    if arguments[:1] != ("exec",):
+        return []
+    if "--" in arguments:
+        return [shlex.join(arguments[arguments.index("--") + 1 :])]
+    rest = list(arguments[1:])
+    while rest and rest[0].startswith("-"):
+        if rest.pop(0) in _EXEC_VALUES and rest:
+            rest.pop(0)
+    return [shlex.join(rest[1:])] if rest[1:] else []
 
 
 def _behind_options(arguments: Words) -> list[str]:
@@ -95,6 +109,7 @@ _RUNNERS: Final[Mapping[str, Callable[[Words], list[str] | None]]] = {
     "script": _by_script,
     "ssh": _by_ssh,
     "find": _by_find,
+    **dict.fromkeys(("docker", "podman", "nerdctl", "kubectl"), _by_container),
     **dict.fromkeys(("busybox", "toybox", "watch", "parallel", "strace", "flock", "chroot"), _behind_options),
     **dict.fromkeys(
         ("unshare", "nsenter", "setpriv", "unbuffer", "systemd-run", "fakeroot", "entr", "sshpass"), _behind_options

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from termarena.core.errors import NotFound, TaskError, TaskFormatError
 from termarena.tasks.checking import refuse_warnings
 from termarena.tasks.load import is_task, load_marked, marker_of
-from termarena.tasks.manifest import MANIFEST, changed_task, harbor_digest, missing_task, read_manifest
-from termarena.tasks.simple import COLLECTION, load_collection
+from termarena.tasks.markers import COLLECTION, MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -104,12 +103,17 @@ def load_dataset(
 
 
 def _manifest(path: str) -> Manifest | None:
-    is_there = marker_of(path) is None and os.path.lexists(f"{path}/{MANIFEST}")
-    return read_manifest(path) if is_there else None
+    if marker_of(path) is not None or not os.path.lexists(f"{path}/{MANIFEST}"):
+        return None
+    from termarena.tasks.manifest import read_manifest  # noqa: PLC0415 - few folders have one
+
+    return read_manifest(path)
 
 
 def _as_listed(dataset: Dataset) -> Dataset:
     """The dataset with exactly the tasks of its manifest."""
+    from termarena.tasks.manifest import missing_task  # noqa: PLC0415 - as above
+
     manifest = dataset.manifest
     if manifest is None or not manifest.sections.tasks:
         raise NotFound(f"{dataset.path}/{MANIFEST} lists no task", hint="harbor add, or a [[tasks]] table, lists one")
@@ -143,6 +147,8 @@ def _as_listed(dataset: Dataset) -> Dataset:
 
 def _changed(manifest: Manifest, found: Mapping[str, Task]) -> Iterator[Finding]:
     """A finding for each listed task whose folder is not as it was when it was listed."""
+    from termarena.tasks.manifest import changed_task, harbor_digest  # noqa: PLC0415 - as above
+
     for number, row in enumerate(manifest.sections.tasks):
         task = found.get(row.name)
         held = None if task is None else harbor_digest(task.provenance.path)
@@ -193,6 +199,8 @@ def _loaders(path: str, *, strict: bool) -> tuple[list[_Loader], list[str]]:
 
 
 def _collection(file: str, *, strict: bool) -> list[_Loader]:
+    from termarena.tasks.simple import load_collection  # noqa: PLC0415 - few datasets are one file
+
     return [(f"{file}[{number}]", load) for number, load in enumerate(load_collection(file, strict=strict))]
 
 

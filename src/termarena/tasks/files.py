@@ -157,13 +157,21 @@ class FileTree:
         """Write the entries below `folder`, which must exist, with modes 0755 and 0644; links as links, last."""
         for file in sorted(self.files, key=lambda f: f.kind == "link"):
             place = folder / file.path
-            place.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(place if file.kind == "folder" else place.parent)
             if file.kind == "folder":
-                place.mkdir(exist_ok=True)
-            elif file.kind == "link":
+                continue
+            if file.kind == "link":
                 place.symlink_to(file.target)
             else:
                 _copy(file, place)
+
+
+def _make_folder(place: Path) -> None:
+    """Make a folder and those above it that are missing, whatever the umask is: tests may run as another user."""
+    if not place.exists():
+        _make_folder(place.parent)
+        place.mkdir()
+        place.chmod(0o755)
 
 
 class Folder(NamedTuple):

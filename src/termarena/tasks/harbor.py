@@ -13,6 +13,7 @@ from termarena.tasks.checking import Checker
 from termarena.tasks.documents import parse_toml, read_text
 from termarena.tasks.files import FileTree, not_content, scan, survey
 from termarena.tasks.harbor_schema import KNOWN_SCHEMAS, Extension, TaskToml
+from termarena.tasks.markers import HARBOR as MARKER
 from termarena.tasks.metadata import metadata_of
 from termarena.tasks.model import BareRecipe, Environment, Provenance, Solution, Step, Task, Tests
 from termarena.tasks.texts import instruction_of, keystrokes_of
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from termarena.tasks.harbor_schema import StepSection
     from termarena.tasks.model import AgentPhase, Artifact, Finding, Format, Grading, Metadata
 
-__all__ = ["MARKER", "load_harbor"]
+__all__ = ["load_harbor"]
 
-MARKER = "task.toml"
 _OWN_NAMES = frozenset({MARKER, "instruction.md", "trajectory.json", "environment", "tests", "solution", "steps"})
 _TERMINALWORLD_MARKS = frozenset({"status.json", "refinement_metadata.json"})
 _FOLDERS = frozenset({"environment", "tests", "solution", "steps"})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from termarena.core.errors import TaskError, TaskFormatError
-from termarena.tasks import harbor, simple, terminal_bench_1
 from termarena.tasks.checking import refuse_warnings
+from termarena.tasks.markers import HARBOR, SIMPLE, TERMINAL_BENCH_1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,10 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["is_task", "load_marked", "load_task", "marker_of"]
 
-_LOADERS: dict[str, Callable[[str], Task]] = {
-    harbor.MARKER: harbor.load_harbor,
-    terminal_bench_1.MARKER: terminal_bench_1.load_terminal_bench_1,
-    simple.MARKER: simple.load_simple,
+
+class _Loader(NamedTuple):
+    module: str
+    function: str
+
+
+# Each is imported when a task of its format is met: most datasets have one format.
+_LOADERS: Final = {
+    HARBOR: _Loader("termarena.tasks.harbor", "load_harbor"),
+    TERMINAL_BENCH_1: _Loader("termarena.tasks.terminal_bench_1", "load_terminal_bench_1"),
+    SIMPLE: _Loader("termarena.tasks.simple", "load_simple"),
 }
 
 
@@ -55,7 +64,7 @@ def load_task(folder: Path | str, *, strict: bool = False) -> Task:
 def load_marked(path: str, marker: str, *, strict: bool) -> Task:
     """`load_task` for an absolute path whose marker is known."""
     try:
-        task = _LOADERS[marker](path)
+        task = _loader(marker)(path)
     except TaskError:
         raise
     except OSError as error:
@@ -65,6 +74,13 @@ def load_marked(path: str, marker: str, *, strict: bool) -> Task:
     if strict:
         refuse_warnings(task.findings, lambda name: f"{path}/{name}")
     return task
+
+
+@cache
+def _loader(marker: str) -> Callable[[str], Task]:
+    module, function = _LOADERS[marker]
+    found: Callable[[str], Task] = getattr(import_module(module), function)
+    return found
 
 
 def _nested_tasks(path: str) -> str | None:

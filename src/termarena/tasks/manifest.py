@@ -15,15 +15,15 @@ from termarena.tasks.checking import Checker
 from termarena.tasks.documents import parse_toml, read_text
 from termarena.tasks.files import scan
 from termarena.tasks.harbor_schema import AuthorSection
+from termarena.tasks.markers import MANIFEST
 from termarena.tasks.model import Finding, Frozen, Strings
 
 if TYPE_CHECKING:
     from termarena.tasks.files import TreeFile
     from termarena.tasks.model import FreeTable
 
-__all__ = ["MANIFEST", "Manifest", "changed_task", "harbor_digest", "missing_task", "read_manifest"]
+__all__ = ["Manifest", "changed_task", "harbor_digest", "missing_task", "read_manifest"]
 
-MANIFEST = "dataset.toml"
 KNOWN_SCHEMAS = ("1.0",)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _DIGEST = re.compile(r"sha256:[a-f0-9]{64}")

@@ -20,6 +20,8 @@ from termarena.tasks.checking import Checker, known_names, refuse_warnings, show
 from termarena.tasks.documents import parse_json, read_text
 from termarena.tasks.files import FileTree, TreeFile, not_content, scan
 from termarena.tasks.frozen import FrozenDict
+from termarena.tasks.markers import COLLECTION
+from termarena.tasks.markers import SIMPLE as MARKER
 from termarena.tasks.metadata import conventional
 from termarena.tasks.model import (
     AgentPhase,
@@ -41,10 +43,8 @@ from termarena.tasks.texts import asked
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["CATEGORIES", "COLLECTION", "MARKER", "load_collection", "load_simple"]
+__all__ = ["CATEGORIES", "load_collection", "load_simple"]
 
-MARKER = "metadata.json"
-COLLECTION = "tasks.json"
 WORKDIR = "/workspace"
 TEST_ENTRY = "check.sh"
 LONGEST_NAME = 255

@@ -111,11 +111,11 @@ def start_task(name: str, parent: Path, *, organisation: str | None, category: s
     )
     try:
         if folder.exists():
-            raise UsageError(f"{folder} exists", hint="choose another name or another --output")
+            raise UsageError(f"{folder} exists", hint="choose another name or another --out")
         folder.mkdir(parents=True)
         tree.write_to(folder)
     except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror or error}", hint="choose another --output") from error
+        raise UsageError(f"cannot write {folder}: {error.strerror or error}", hint="choose another --out") from error
     return folder
 
 

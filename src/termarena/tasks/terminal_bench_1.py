@@ -15,18 +15,19 @@ from termarena.core.errors import TaskFormatError
 from termarena.tasks.checking import Checker
 from termarena.tasks.compose import Build, Composition, canonical_composition
 from termarena.tasks.dockerfile import parse_dockerfile
-from termarena.tasks.documents import parse_yaml, read_text
+from termarena.tasks.documents import read_text
 from termarena.tasks.files import FileTree, TreeFile, not_content, scan
+from termarena.tasks.markers import TERMINAL_BENCH_1 as MARKER
 from termarena.tasks.metadata import conventional
 from termarena.tasks.model import AgentPhase, Environment, Frozen, Grading, Provenance, Solution, Strings, Task, Tests
 from termarena.tasks.texts import asked, keystrokes_of
+from termarena.tasks.yaml_documents import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["MARKER", "load_terminal_bench_1"]
+__all__ = ["load_terminal_bench_1"]
 
-MARKER = "task.yaml"
 RUN_TESTS = "run-tests.sh"
 KEYSTROKES = "keystrokes.yaml"
 _COMPOSE = "docker-compose.yaml"

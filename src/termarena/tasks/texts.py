@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from termarena.core.errors import TaskFormatError
 from termarena.tasks.checking import Checker, shown
-from termarena.tasks.documents import parse_yaml, read_text
+from termarena.tasks.documents import read_text
 from termarena.tasks.model import Keystrokes
 
 __all__ = ["asked", "instruction_of", "keystrokes_of", "without_canary"]
@@ -58,6 +58,8 @@ def keystrokes_of(file: str, *, boundary: str, check: Checker | None = None) -> 
 
     Findings go to `check`; unknown fields need no other place, since the file itself is kept.
     """
+    from termarena.tasks.yaml_documents import parse_yaml  # noqa: PLC0415 - most solutions are scripts
+
     entries = parse_yaml(read_text(file, boundary=boundary), file=file)
     if not isinstance(entries, list) or not entries:
         raise TaskFormatError(file, found=shown(entries), expected="a list of commands to type")

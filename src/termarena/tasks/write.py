@@ -18,7 +18,8 @@ import tomli_w
 from termarena.core.errors import TaskError, UsageError
 from termarena.tasks.adapters import SUITE, adapter
 from termarena.tasks.files import FileTree, TreeFile
-from termarena.tasks.harbor import MARKER, load_harbor
+from termarena.tasks.harbor import load_harbor
+from termarena.tasks.markers import HARBOR as MARKER
 from termarena.tasks.model import (
     AgentPhase,
     Environment,
@@ -61,7 +62,7 @@ def write_harbor(task: Task, parent: Path, *, overwrite: bool = False) -> Path:
     """
     place = parent / folder_name(task)
     if place.exists() and not overwrite:
-        raise UsageError(f"{place} exists", hint="give --overwrite, or another --output")
+        raise UsageError(f"{place} exists", hint="give --overwrite, or another --out")
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent, prefix=".writing-") as scratch:
         whole = Path(scratch) / "task"

@@ -140,11 +140,15 @@ class Ran(NamedTuple):
 
 @contextmanager
 def started(
-    nodes: Nodes, *words: str, address: str | None = None, cwd: Path | None = None
+    nodes: Nodes,
+    *words: str,
+    address: str | None = None,
+    cwd: Path | None = None,
+    python: tuple[str, ...] = ("-m", "termarena"),
 ) -> Iterator[subprocess.Popen[str]]:
     where = ["--engine", "ray", "--address", address or nodes.address]
     with subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-m", "termarena", *words, *where],
+        [sys.executable, *python, *words, *where],
         env={**os.environ, **nodes.env},
         cwd=cwd,
         stdout=subprocess.PIPE,
@@ -235,7 +239,7 @@ def test_recordings_are_screened_on_the_nodes_as_they_are_here(nodes: Nodes, tmp
     (folder / "broken.cast").write_bytes(b"")
     there = ran(nodes, "forge", "screen", str(folder), "--json")
     assert there.status == 0, there.said
-    here = termarena("forge", "screen", str(folder), "--json", "--jobs", "1")
+    here = termarena("forge", "screen", str(folder), "--json", "--concurrency", "1")
     assert there.out == here.stdout
     assert here.stdout.count("\n") == 4
 
@@ -393,19 +397,29 @@ def test_a_command_just_after_a_node_was_lost_asks_only_those_that_are_there(nod
     assert tries_of(run) == [("one", 0, "solved", None), ("two", 0, "solved", None)]
 
 
+SCREENING = "import termarena.forge.screening.shards as shards, support.patient as patient"
+
+
 @pytest.mark.soak
-def test_a_lost_head_ends_the_command_and_the_run_can_be_resumed(nodes: Nodes, tmp_path: Path) -> None:
-    tasks, run = two_tasks(tmp_path), tmp_path / "run"
-    with started(
-        nodes, "run", "--path", str(tasks), "--agent", "support.patient:Patient", "--out", str(run)
-    ) as process:
+def test_a_lost_head_ends_the_commands_and_the_run_can_be_resumed(nodes: Nodes, tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks" / "one", Made(agent_s=600.0))
+    run, recording = tmp_path / "run", tmp_path / "sort-uniq.cast"
+    shutil.copy(TESTS / "data" / "forge" / recording.name, recording)
+    pretence = PRETENDING.format(f"{SCREENING}; shards._judge = patient.judge_patiently")
+    words = ["run", "--path", str(tmp_path / "tasks"), "--agent", "support.patient:Patient", "--out", str(run)]
+    with (
+        started(nodes, *words) as running,
+        started(nodes, "forge", "screen", str(recording), python=("-c", pretence)) as screening,
+    ):
         wait_for(lambda: len(nodes.began()) == 2)
         nodes.tell("behead")
-        done = ended(process)
-    assert done.status == 1, done.said
-    assert re.search(r"error: the head of the Ray cluster at .* is lost\b.*\nhint: .*termarena resume", done.said)
+        done, screened = ended(running), ended(screening)
+    assert (done.status, screened.status) == (1, 1), done.said + screened.said
+    lost = r"error: the head of the Ray cluster at .* is lost\b.*\nhint: "
+    assert re.search(lost + ".*termarena resume", done.said)
+    assert re.search(lost + "start a cluster, then give the same command .*--engine local", screened.said)
     assert tries_of(run) == []
     (nodes.place / "go").touch()
     on = termarena("resume", str(run), "--engine", "local", env={**nodes.env})
     assert on.returncode == 0, on.stderr
-    assert tries_of(run) == [("one", 0, "solved", None), ("two", 0, "solved", None)]
+    assert tries_of(run) == [("one", 0, "solved", None)]

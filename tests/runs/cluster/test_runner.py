@@ -13,10 +13,10 @@ from support.tasks import make_task
 from termarena.core.errors import BudgetLost, ClusterError, HeadLost
 from termarena.core.run_folder import AttemptFolder
 from termarena.runs.cluster import runner as runner_module
-from termarena.runs.cluster.connecting import THREAD, Cluster, Node
-from termarena.runs.cluster.orders import Began, Failed
+from termarena.runs.cluster.connecting import THREAD, Cluster, Node, apart
+from termarena.runs.cluster.orders import Began, Ended, Failed
 from termarena.runs.cluster.runner import RayTrials
-from termarena.runs.faults import blame
+from termarena.runs.faults import blame, describe
 from termarena.runs.opening import plan_of
 from termarena.runs.plan import RunOptions
 from termarena.runs.recording import read_result
@@ -195,15 +195,18 @@ async def test_a_question_that_a_lost_head_never_answers_holds_nobody_up(
 class Spent(Silent):
     """A cluster whose trials cannot ask what they may spend."""
 
+    message: Ended | Failed = Failed(blame(BudgetLost(), "work"))
+
     def as_trial(self, work: Callable[..., object], needs: object) -> Any:  # noqa: ANN401 - as Ray's
         del work, needs
+        message = self.message
 
         class Asked:
             async def _stream(self) -> AsyncIterator[Any]:
-                async def failed() -> Failed:
-                    return Failed(blame(BudgetLost(), "work"))
+                async def told() -> Ended | Failed:
+                    return message
 
-                yield failed()
+                yield told()
 
             def remote(self, *_: object) -> AsyncIterator[Any]:
                 return self._stream()
@@ -222,6 +225,32 @@ async def test_a_run_without_its_budget_is_stopped(tmp_path: Path) -> None:
         await runner.run(plan_of(task, 1), task, folder=folder, retry=0)
     assert not folder.result.exists(), "it is to be tried again"
     await runner.aclose()
+
+
+async def test_a_run_without_its_budget_is_stopped_whatever_else_went_wrong(tmp_path: Path) -> None:
+    cluster = Spent()
+    cluster.close = lambda: None  # type: ignore[method-assign] # the head is there
+    runner = RayTrials(RunOptions(engine="ray"), run_id="run")
+    task, folder = make_task(tmp_path / "task"), AttemptFolder(tmp_path / "attempt")
+    folder.path.mkdir()
+    failed = await runner.run(plan_of(task, 1), task, folder=folder, retry=0)
+    assert failed.fault_detail is not None, "the grading failed after the agent did"
+    cluster.message = Ended((), failed.model_copy(update={"agent_error": describe(BudgetLost(), "work")}))
+    runner._connected = cluster  # noqa: SLF001 - as after a probe
+    with pytest.raises(BudgetLost):
+        await runner.run(plan_of(task, 1), task, folder=folder, retry=0)
+    await runner.aclose()
+
+
+@pytest.mark.parametrize("end", [SystemExit(1), KeyboardInterrupt()])
+async def test_a_question_that_would_end_the_process_is_answered(end: BaseException) -> None:
+    def leave() -> None:
+        raise end
+
+    async with asyncio.timeout(60):
+        with pytest.raises(ClusterError, match=f"ended with {type(end).__name__}") as told:
+            await apart(leave)
+    assert told.value.__cause__ is end
 
 
 async def test_a_node_that_does_not_answer_is_named_and_one_that_is_lost_is_left_out(

@@ -63,6 +63,10 @@ async def test_steps_build_on_each_other(based: ImageShelf, tmp_path: Path) -> N
     assert not built.was_cached
     assert built.image.mode == based.driver.ids.kind
     assert await said(based, "pwd; cat two; ls /etc/motd 2>/dev/null || echo gone") == "/app\nsaid\ncopied\ngone"
+    prepared = await based.driver.prepare(SandboxSpec(root=Root(kind="image", image="t/built:1")))
+    async with based.driver.start(prepared.spec) as box:
+        around = await box.surroundings()
+    assert (around.workdir, around.env["WORD"]) == ("/app", "said")
 
 
 async def test_a_second_build_does_nothing_and_a_changed_file_only_what_follows(

@@ -12,6 +12,7 @@ from sandbox.support import has
 from termarena.core.errors import NoExitStatus, SandboxBroken, TerminalEnded, TerminalTimeout
 from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.terminal import TerminalOptions, open_terminal
+from termarena.sandbox.terminal.stream import PtyStream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,6 +245,21 @@ async def test_a_cancelled_command_is_interrupted(terminal: Terminal) -> None:
     assert (await terminal.run("echo next", timeout_s=20)).text == "next\n"
 
 
+async def test_cancelled_while_the_shell_reads_the_command(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = asyncio.ensure_future(terminal.run(f"x={'y' * 20_000}"))
+    write = PtyStream.write
+
+    def cancelling(stream: PtyStream, data: bytes) -> None:
+        write(stream, data)
+        if data.startswith(b"+"):
+            running.cancel()
+
+    monkeypatch.setattr(PtyStream, "write", cancelling)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (await terminal.run("echo ${x-none}", timeout_s=20)).text == "none\n"
+
+
 async def test_the_sandbox_ends_while_a_command_runs(terminal: Terminal, box: Sandbox) -> None:
     running = asyncio.ensure_future(terminal.run("echo up; sleep 60"))
     await terminal.wait_for("up\n")
@@ -252,9 +268,29 @@ async def test_the_sandbox_ends_while_a_command_runs(terminal: Terminal, box: Sa
         await running
 
 
-async def test_a_nul_is_refused(bash: Terminal) -> None:
-    with pytest.raises(ValueError, match="NUL"):
-        await bash.run("echo \0")
+@pytest.mark.parametrize("at", ["__ta_g", "+: xx", ".xx"])
+async def test_a_command_that_is_cancelled_while_the_shell_is_given_it(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    write = PtyStream.write
+
+    def cancelling(stream: PtyStream, data: bytes) -> None:
+        write(stream, data)
+        if at.encode() in data:
+            running.cancel()
+
+    monkeypatch.setattr(PtyStream, "write", cancelling)
+    running = asyncio.ensure_future(terminal.run(": " + "x" * 5000 + "; touch /root/ran"))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    monkeypatch.undo()
+    assert (await terminal.run("ls /root/ran", timeout_s=20)).exit_status == 2
+
+
+@pytest.mark.parametrize(("word", "told"), [("\0", "NUL"), ("\ud800", "half a character")])
+async def test_what_no_shell_can_be_given_is_refused_before_it_is_asked(bash: Terminal, word: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        await bash.run(f"echo {word}")
     assert (await bash.run("echo next")).text == "next\n"
 
 
@@ -278,3 +314,15 @@ async def test_a_root_with_a_shell_and_nothing_else(driver: Driver, rootfs: Path
     spec = SandboxSpec(root=Root(kind="folder", path=rootfs))
     async with driver.start(spec) as box, open_terminal(box) as terminal:
         assert (await terminal.run("cd /etc; pwd; (exit 3)")).exit_status == 3
+
+
+@pytest.mark.needs("busybox")
+async def test_the_shell_of_busybox(driver: Driver, box: Sandbox) -> None:
+    if driver.name != "namespace":
+        pytest.skip("the image has no busybox")
+    async with open_terminal(box, TerminalOptions(shell_argv=("busybox", "sh"))) as terminal:
+        assert (await terminal.run("echo é \\\\; (exit 3)")).text == "é \\\n"
+        assert (await terminal.run("echo $?")).text == "3\n"
+        assert (await terminal.run("echo 'open")).exit_status not in (0, 124)
+        assert (await terminal.run("sleep 60", timeout_s=0.2)).timed_out
+        assert (await terminal.run("exit 5")).shell_ended

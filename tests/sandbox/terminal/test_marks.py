@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from termarena.sandbox.terminal.marks import MarkFilter, Report, ReportReader, encode_command, new_token
+from termarena.sandbox.terminal.marks import MarkFilter, Report, ReportReader, new_token, pieces
 
 TOKEN, NEXT, SECRET = "a" * 32, "b" * 32, "c" * 32
 
@@ -62,7 +62,16 @@ def test_only_lines_with_the_secret_are_reports() -> None:
     found = [report for byte in lines.encode() for report in reader.feed(bytes([byte]))]
     assert found == [Report("R"), Report("E", TOKEN, 130)]
     assert reader.feed(b"9\n") == [Report("P", TOKEN, 99)]
-    assert reader.feed(f"{SECRET} H zsh\n{SECRET} H fish\n{SECRET} E {TOKEN} -1\n".encode()) == [Report("H", "zsh")]
+    assert reader.feed(f"{SECRET} H zsh 12\n{SECRET} H fish 12\n{SECRET} E {TOKEN} -1\n".encode()) == [
+        Report("H", "zsh", 12)
+    ]
+
+
+def test_the_longest_piece_is_read_back_whole() -> None:
+    reader = ReportReader(SECRET)
+    longest = max(pieces(" E" * 5000), key=len)
+    said = f"{SECRET} L {longest}\r\n".encode()
+    assert [report for byte in said for report in reader.feed(bytes([byte]))] == [Report("L", longest)]
 
 
 def test_noise_on_the_wire_is_not_kept() -> None:
@@ -73,13 +82,12 @@ def test_noise_on_the_wire_is_not_kept() -> None:
 
 
 def test_commands_travel_as_short_plain_lines() -> None:
-    sent = encode_command("é\n\\" * 5000 + ".", TOKEN)
-    lines = sent.split(b"\n")
-    assert lines[0] == TOKEN.encode()
-    assert lines[-2:] == [b".", b""]
+    lines = list(pieces("é\n\\" * 5000 + "."))
+    assert [line[0] for line in lines] == ["+"] * (len(lines) - 1) + ["."]
+    assert len(lines) > 10
     assert max(map(len, lines)) < 4000
-    assert all(0x20 <= byte < 0x7F for line in lines for byte in line)
-    assert encode_command(".", TOKEN).split(b"\n")[1] == rb"\0056"
+    assert all(" " <= character <= "~" for line in lines for character in line)
+    assert list(pieces("")) == ["."]
 
 
 def test_tokens_differ() -> None:

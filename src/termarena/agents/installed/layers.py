@@ -121,7 +121,10 @@ class Layers:
             await _try_in_image(description, lambda: ground.start.start(spec=brought.mounted(spec)))
             await asyncio.to_thread(tree.symlink_to, brought.folder / TREE)
 
-        return await self._layer(description, f"{ground.driver.name} {ground.start.digest}", make)
+        base = f"{ground.driver.name} {ground.start.digest}"
+        if description.portable != "no":  # what was tried in the image is tried anew where it is another thing
+            base += f" {description.portable} {description.starts}"
+        return await self._layer(description, base, make)
 
     async def _brought(self, description: Description, lacking: str) -> Layer:
         """One that needs nothing of the image but its C library. Raises `AgentNotInstalled`."""

@@ -53,12 +53,12 @@ def check_extras(machine: Machine) -> Check:
     details = {"installed": installed, "lacking": lacking}
     found = f"installed: {', '.join(installed) or 'none'}"
     if lacking:
-        names = ",".join(sorted(lacking))
+        listed, names = ", ".join(sorted(lacking)), ",".join(sorted(lacking))
         return Check(
             "extras",
             "limited",
-            f"{found}; not: {names}",
-            f"pip install 'termarena[{names}]'; in a clone: pip install '.[{names}]'",
+            f"{found}; not: {listed}",
+            f"only what needs one asks for it: pip install 'termarena[{names}]'; in a clone: pip install '.[{names}]'",
             details,
         )
     return Check("extras", "ok", found, details=details)

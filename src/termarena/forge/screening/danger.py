@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from termarena.forge.screening.foreign import looks_dangerous, looks_harmful
+from termarena.forge.screening.foreign import looks_dangerous, looks_harmful, runs_text
 from termarena.forge.screening.system_paths import first_whole
-from termarena.shell.calls import SHELLS, UNKNOWN
-from termarena.shell.remembering import FETCHERS, placed
+from termarena.shell.calls import LANGUAGES, SHELLS, UNKNOWN, program_sources
+from termarena.shell.remembering import FETCHERS, hides, placed
 from termarena.shell.runners import places_of_find
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ __all__ = ["Danger", "dangers", "dangers_typed"]
 
 INTERPRETERS: Final = SHELLS | {"python", "python2", "python3", "perl", "ruby", "node", "php", "source", ".", "eval"}
 _ANSWERING: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "ftp", "tftp"})
-_HIDING: Final = frozenset(
-    {"base64", "base32", "basenc", "xxd", "uudecode", "openssl", "gpg", "rev", "gunzip", "zcat", "bzcat", "xzcat"}
-)
 _DISK: Final = re.compile(
     r"/dev/(?:r?sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|r?disk\d|disk/|block/|mapper/|md\d|nbd\d|k?mem$)\S*"
 )
@@ -42,6 +40,8 @@ _SOCAT_SHELL: Final = re.compile(r"(?i)(?:exec|system):.*sh\b.*")
 _MINERS: Final = frozenset(
     {"xmrig", "minerd", "cgminer", "bfgminer", "ethminer", "cpuminer", "nbminer", "t-rex", "phoenixminer"}
 )
+_EVERYTHING: Final = frozenset({"1", "-1"})
+_ENDS_NOTHING: Final = frozenset({"-l", "-L", "--list", "--table", "-0", "0"})
 _INLINE: Final = re.compile(r"-\w*[ceEr]|--eval|--execute")
 _LANGUAGES: Final = re.compile(r"(?:python|perl|ruby|node|php|lua|awk|gawk|mawk)[\d.]*")
 _ROOT_VOLUME: Final = re.compile(r"(?:-v|--volume=?|--mount=?)?(?:/:/.*|.*\bsource=/,.*|.*\bsrc=/,.*)")
@@ -61,7 +61,9 @@ def dangers(script: Called, text: str) -> Iterator[Danger]:
         yield Danger("fork-bomb", "it starts processes without end", bomb[:200])
     for call in script.calls:
         yield from _in_call(call)
-    if not script.is_whole and looks_dangerous(text):
+    if script.is_overgrown:
+        yield Danger("unparsed", "its variables come to more than is read here", text[:200])
+    elif not script.is_whole and looks_dangerous(text):
         yield Danger("unparsed", "it cannot be taken apart, and looks dangerous", text[:200])
 
 
@@ -72,6 +74,8 @@ def dangers_typed(text: str) -> Iterator[Danger]:
 
 
 def _in_call(call: Call) -> Iterator[Danger]:
+    if call.words[:1] == (UNKNOWN,) and call.words[1:]:  # a variable that is empty leaves the words behind it
+        yield from _in_call(replace(call, words=call.words[1:], sources=call.sources[1:]))
     for rule in _RULES:
         if (reason := rule(call)) is not None:
             yield Danger(rule.__name__.strip("_").replace("_", "-"), reason, call.text[:200])
@@ -82,6 +86,9 @@ def _removes(call: Call) -> str | None:
         named = _found_and_removed(call)
     elif call.program == "rsync" and any(word.startswith("--del") for word in call.arguments):
         named = call.operands()[-1:]
+    elif call.program == "git" and "clean" in call.operands() and call.has_flag("f", "--force"):
+        places = [after for one, after in pairwise(call.arguments) if one == "-C"] or ["."]
+        named = [place for place in places if placed(place, call.cwd).startswith(("/", "~"))]  # else a repository
     elif call.program == "mv":
         named = call.operands()[:-1]
     elif call.program in ("rm", "unlink"):
@@ -143,25 +150,32 @@ def _only_shows(call: Call) -> bool:
 
 
 def _pipes_to_shell(call: Call) -> str | None:
-    if call.brought_by is not None:
-        return f"it runs what {call.brought_by.program} downloads"
-    fetched = [feeder for feeder in call.fed_by if feeder.program in FETCHERS | _ANSWERING]
-    is_unknown = bool(call.words) and UNKNOWN in call.words[0]
-    return f"it runs what {fetched[0].program} downloads" if fetched and (is_unknown or _is_fed_program(call)) else None
+    fetched = [one for one in _programs_of(call) if one.program in FETCHERS | _ANSWERING]
+    return f"it runs what {fetched[0].program} downloads" if fetched else None
 
 
 def _runs_hidden(call: Call) -> str | None:
-    hidden = [feeder for feeder in call.fed_by if feeder.program in _HIDING]
-    return (
-        f"it runs what {hidden[-1].program} makes, which cannot be read here"
-        if hidden and _is_fed_program(call)
-        else None
-    )
+    if call.is_unread:
+        return "it runs a script that is too long to be read here"
+    hidden = [one for one in _programs_of(call) if hides(one)]
+    return f"it runs what {hidden[-1].program} makes, which cannot be read here" if hidden else None
+
+
+def _programs_of(call: Call) -> Iterator[Call]:
+    """The calls whose output it runs: fed to it, in its words, or in the file that it is to run."""
+    if call.brought_by is not None:
+        yield call.brought_by
+    if (bool(call.words) and UNKNOWN in call.words[0]) or _is_fed_program(call):
+        for feeder in call.fed_by:
+            yield from (feeder, *feeder.made_of)
+    yield from program_sources(call)
 
 
 def _is_fed_program(call: Call) -> bool:
     """Whether what it is fed is a program for it; a shell's own script may read what it likes, so it counts as one."""
-    is_shell = call.program in SHELLS | {"source", ".", "eval", "at", "batch"}
+    is_shell = call.program in SHELLS | {"source", ".", "eval", "at", "batch", "su", "sudo"}
+    if LANGUAGES.fullmatch(call.program) and any(map(runs_text, call.arguments)):
+        return True
     return is_shell or (call.program in INTERPRETERS and not set(call.operands()) - {"-"})
 
 
@@ -198,8 +212,18 @@ def _opens_host(call: Call) -> str | None:
 def _ends_all(call: Call) -> str | None:
     if "/proc/sysrq-trigger" in call.writes:
         return "it ends the machine"
-    ends = call.program == "kill" and call.arguments[1:] in (("-1",), ("1",)) and call.arguments[0] != "-0"
-    return "it ends every process" if ends else None
+    return "it ends every process" if call.program == "kill" and _EVERYTHING & set(_killed(call.arguments)) else None
+
+
+def _killed(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Whom `kill` ends: nobody where it lists signals, or asks whether somebody is there."""
+    if words[:1] in (("-s",), ("-n",)):
+        signal, whom = words[1:2], words[2:]
+    else:
+        signal, whom = (
+            (words[:1], words[1:]) if words[:1] != ("--",) and "".join(words[:1]).startswith("-") else ((), words)
+        )
+    return () if _ENDS_NOTHING.issuperset(signal) and signal else tuple(word for word in whom if word != "--")
 
 
 def _scripts_harm(call: Call) -> str | None:

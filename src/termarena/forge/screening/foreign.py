@@ -7,7 +7,7 @@ from typing import Final
 
 from termarena.forge.screening.system_paths import SYSTEM
 
-__all__ = ["looks_dangerous", "looks_harmful"]
+__all__ = ["looks_dangerous", "looks_harmful", "runs_text"]
 
 _PATH: Final = rf"(?:~|{SYSTEM})"
 _OPTION: Final = r"(?:-\w+\s+|--\w[\w-]*\s+){0,32}"
@@ -73,12 +73,17 @@ def _follows(text: str, first: re.Pattern[str], then: re.Pattern[str]) -> bool:
     return False
 
 
+def runs_text(text: str) -> bool:
+    """Whether a program runs a text that it got from somewhere."""
+    return _RUNS.search(text) is not None
+
+
 def looks_harmful(text: str) -> bool:
     """Whether a program removes what is not its own, runs what it fetches, gives a shell away, or forks for ever."""
     if looks_dangerous(text) or looks_dangerous(_BETWEEN_WORDS.sub(" ", text)):
         return True  # ["rm", "-rf", "/"] is a command, too
     removes = _TREE_NAMED.search(text) or (_VARIABLE.search(text) and _WHOLE_NAMED.search(text))
-    runs = _RUNS.search(text) or ("`" in text and _HAS_BACKTICKS.search(text))
+    runs = runs_text(text) or ("`" in text and _HAS_BACKTICKS.search(text))
     fetches = runs and _FETCHES.search(text)
     gives_away = _CONNECTS.search(text) and _SHELL.search(text)
     return bool(removes or fetches or gives_away or _FORKS.search(text))

@@ -58,7 +58,7 @@ def _complexity(commands: Sequence[Command], scripts: Sequence[Called]) -> int:
     calls = [call for script in scripts for call in script.calls]
     changes = sum(changes_state(call) for call in calls)
     programs = len({call.program for call in calls if call.program})
-    piped = sum(bool(call.fed_by) for call in calls)
+    piped = sum(bool(call.fed_by or call.sources) for call in calls)
     points = min(changes, 6) + min(programs, 8) + min(piped, 4) + 2 * min(_mended(commands), 2)
     return _steps(points, 5, 9, 13)
 

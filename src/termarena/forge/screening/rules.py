@@ -28,6 +28,8 @@ class ScreenRules(BaseModel):
     """Similarity of command sequences from which on two recordings count as one."""
     contamination_share: float = Field(default=0.5, gt=0, le=1)
     """Share of a recording's command n-grams that stand in a known benchmark."""
+    most_processor_s: float = Field(default=120, gt=0)
+    """For reading and judging one recording; the longest that is read takes about thirty."""
     allow_full_screen: bool = False
     """Keep recordings in which a program took the whole screen for more than looking at something."""
     allow_pipe_to_shell: bool = False

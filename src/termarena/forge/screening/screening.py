@@ -82,9 +82,9 @@ def screen(transcript: Transcript, rules: ScreenRules | None = None) -> Screenin
     )
 
 
-def refused(source: str, digest: str, reason: str, *, gate: Gate = Gate.READABLE) -> Screening:
+def refused(source: str, digest: str, reason: str, *, rule: str = "unreadable") -> Screening:
     """The outcome of a recording that could not be judged."""
-    finding = Finding(gate=gate, rule="unreadable", effect="drop", reason=reason)
+    finding = Finding(gate=Gate.READABLE, rule=rule, effect="drop", reason=reason)
     return Screening(source=source, digest=digest, kept=False, findings=(finding,))
 
 

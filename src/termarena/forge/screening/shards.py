@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from termarena.core.errors import MissingExtra, RecordingError
+from termarena.core.errors import MissingExtra, RecordingError, RecordingTooLong
 from termarena.forge.casts import load_file
+from termarena.forge.limiting import limited
 from termarena.forge.reading import read_loaded
 from termarena.forge.screening.findings import Evidence, Finding, Gate, Screening
 from termarena.forge.screening.likeness import Known, Likeness, sketch_of
@@ -94,11 +95,11 @@ def _taken(waiting: _Waiting, file: IO[bytes]) -> Screening:
 
 def _judge(loaded: Loaded, *, rules: ScreenRules, keeps_transcript: bool) -> _Judged:
     try:
-        transcript = read_loaded(loaded)
-        screening = screen(transcript, rules)
-        sketch = sketch_of(transcript)
+        screening, sketch = limited(rules.most_processor_s, _screened, loaded, rules)
     except MissingExtra:
         raise
+    except RecordingTooLong as error:
+        return _Judged(refused(loaded.path, loaded.digest, error.message, rule="took-too-long"), (), ())
     except RecordingError as error:
         return _Judged(refused(loaded.path, loaded.digest, error.message), (), ())
     except Exception as error:  # noqa: BLE001 - the border of one recording: what cannot be judged is refused
@@ -111,6 +112,11 @@ def _judge(loaded: Loaded, *, rules: ScreenRules, keeps_transcript: bool) -> _Ju
     return _Judged(screening, sketch, typed if screening.kept else ())
 
 
+def _screened(loaded: Loaded, rules: ScreenRules) -> tuple[Screening, Sketch]:
+    transcript = read_loaded(loaded)
+    return screen(transcript, rules), sketch_of(transcript)
+
+
 def _apart(kept: Sequence[_Waiting], plan: ScreenPlan, file: IO[bytes]) -> Iterator[Screening]:
     """The kept ones, best first; those like a better one, or like a known task, are refused."""
     likeness = Likeness(plan.rules.near_duplicate)
@@ -121,13 +127,13 @@ def _apart(kept: Sequence[_Waiting], plan: ScreenPlan, file: IO[bytes]) -> Itera
     for waiting in sorted(kept):
         found = _taken(waiting, file)
         if waiting.known_share >= plan.rules.contamination_share:
-            reason = f"{waiting.known_share:.0%} of what was typed stands in a known task"
+            reason = f"{100 * waiting.known_share:.0f} % of what was typed stands in a known task"
             yield _with(found, Finding(gate=Gate.CONTAMINATION, rule="known-task", effect="drop", reason=reason))
             continue
         like = likeness.seen_before(found.source, found.digest, tuple(array("Q", waiting.sketch)))
         if like is not None:
             evidence = (Evidence(where="recording", excerpt=like[0]),)
-            reason = f"{like[1]:.0%} of its commands are those of a recording that is kept"
+            reason = f"{100 * like[1]:.0f} % of its commands are those of a recording that is kept"
             yield _with(
                 found, Finding(gate=Gate.DUPLICATES, rule="alike", effect="drop", reason=reason, evidence=evidence)
             )

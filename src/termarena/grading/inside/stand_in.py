@@ -9,11 +9,18 @@ import sys
 
 RUNNERS = ("site", "unittest", "pytest", "_pytest", "pluggy", "iniconfig")
 """Modules that are there before any test."""
+SHELLS = (b"sh", b"bash", b"dash", b"ash", b"ksh", b"zsh")
+LAUNCHERS = (
+    *(b"env", b"timeout", b"sudo", b"su", b"runuser", b"setpriv", b"nice", b"nohup", b"time", b"xargs", b"stdbuf"),
+    *(b"setsid", b"script", b"unshare", b"chroot", b"strace", b"flock", b"uv", b"uvx"),
+)
+"""Programs that start what they are told to."""
+MOST_BETWEEN = 32
 
 
 def taken_from_elsewhere(name: str, path: str, mark: str) -> bool:
     """Whether this process runs the tests and now has the module `name` from another place than this file, `path`; the
-    file `mark` is then longer than before. Files that the agent wrote itself get what it gave them, in this process
+    file `mark` then holds something else. Files that the agent wrote itself get what it gave them, in this process
     too: they stand in the file `mark` with `-own` behind it, one in each line. Raises `ModuleNotFoundError` where there
     is none elsewhere and what runs tests asks for it; to others it may be what they lack."""
     if "." in name or name == "__main__":
@@ -23,20 +30,18 @@ def taken_from_elsewhere(name: str, path: str, mark: str) -> bool:
         here = here.rpartition("/")[0]
     here = here or "/"
     try:
-        with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123 - what pathlib imports may be what is stood in for
-            words = file.read().split(b"\0")[1:-1]
         others = [place for place in sys.path if place and not is_same(place, here)]
         module, source = importer(path)
-        is_tests = runs_tests(words, here) and source not in lines_of(mark + "-own")
+        is_tests = is_the_tests(here) and source not in lines_of(mark + "-own")
         spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name, others) if is_tests else None
-    except (OSError, KeyError):
+    except (OSError, KeyError, ValueError, IndexError):
         return False
     if spec is not None and spec.loader is None:
         spec = None  # a folder without a source
     if not is_tests or (spec is None and module.partition(".")[0] not in RUNNERS):
         return False
     try:
-        with open(mark, "ab") as file:  # noqa: PTH123 - as above
+        with open(mark, "wb") as file:  # noqa: PTH123 - what pathlib imports may be what is stood in for
             file.write(b"+")
     except OSError:
         pass
@@ -84,22 +89,85 @@ def is_found_in(here: str, module: str) -> bool:
     return is_same(places[0].rpartition("/")[0] or "/", here)
 
 
-def runs_tests(words: "list[bytes]", here: str) -> bool:
+def is_the_tests(here: str) -> bool:
+    """Whether this process runs tests, or was started by what does to run code of theirs."""
+    me = posix.getpid()
+    found = runs_tests(words_of(me)[1:], here, me)
+    return is_started_by_tests(posix.getppid(), here) if found is None else found
+
+
+def runs_tests(words: "list[bytes]", here: str, pid: int) -> "bool | None":
     """Whether Python was started with these words to run tests: a file of theirs, pytest, or a module by its name that
-    is none of this folder's."""
+    is none of this folder's. None for code in the words, or read from the input: it is for who started Python."""
     words = list(words)
     while words:
         word = words.pop(0)
-        if word == b"-" or not word.startswith(b"-"):
-            return word.startswith(b"/tests/") or word.rpartition(b"/")[2] in (b"pytest", b"py.test")
+        if word == b"-":
+            return None
+        if not word.startswith(b"-"):
+            return word.rpartition(b"/")[2] in (b"pytest", b"py.test") or is_of_tests(word, pid)
         for at in range(1, len(word)) if not word.startswith(b"--") else ():
             letter, rest = word[at : at + 1], word[at + 1 :]
             if letter == b"m":
                 main = (rest or (words or [b""])[0]).partition(b".")[0]
                 return not is_found_in(here, main.decode("utf-8", "surrogateescape"))
             if letter == b"c":
-                return False
+                return None
             if letter in (b"W", b"X"):
                 del words[: 0 if rest else 1]
                 break
+    return None
+
+
+def is_started_by_tests(pid: int, here: str) -> bool:
+    """Whether this process, or one that it was started by, runs tests, and all between only pass commands on; a Python
+    with code of its own is between, too."""
+    for _ in range(MOST_BETWEEN):
+        if pid <= 1:
+            return False
+        words = words_of(pid)
+        name = words[0].rpartition(b"/")[2].lstrip(b"-") if words else b""
+        found = None
+        if name.startswith((b"python", b"pypy")):
+            found = runs_tests(words[1:], here, pid)
+        elif name in SHELLS:
+            found = reads_tests(words[1:], pid)
+        elif name not in LAUNCHERS:
+            found = bool(words) and is_of_tests(words[0], pid)
+        if found is not None:
+            return found
+        pid = parent_of(pid)
     return False
+
+
+def reads_tests(words: "list[bytes]", pid: int) -> "bool | None":
+    """Whether a shell was started with these words to run a file of the tests; None where the words are the script."""
+    words = list(words)
+    while words:
+        word = words.pop(0)
+        if not word.startswith((b"-", b"+")):
+            return is_of_tests(word, pid)
+        if not word.startswith(b"--") and b"c" in word:
+            return None
+        if word[1:] in (b"o", b"O"):
+            del words[:1]
+    return None
+
+
+def is_of_tests(word: bytes, pid: int) -> bool:
+    """Whether a path, as this process was given it, leads to the tests."""
+    if not word.startswith(b"/"):
+        word = posix.readlink(b"/proc/%d/cwd" % pid) + b"/" + word
+    return word.startswith(b"/tests/") and b"/../" not in word
+
+
+def words_of(pid: int) -> "list[bytes]":
+    """What a process was started with."""
+    with open("/proc/" + str(pid) + "/cmdline", "rb") as file:  # noqa: PTH123 - as above
+        return file.read().split(b"\0")[:-1]
+
+
+def parent_of(pid: int) -> int:
+    """Who started it, or took it over; 0 for nobody."""
+    with open("/proc/" + str(pid) + "/stat", "rb") as file:  # noqa: PTH123 - as above
+        return int(file.read().rpartition(b") ")[2].split()[1])

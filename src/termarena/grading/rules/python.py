@@ -162,7 +162,7 @@ def stands_before_a_module(scene: Scene, change: Change) -> bool:
     module = _SHADOW.fullmatch(_module_name(path))
     if module is None or change.kind == "folder" or change.change != "added" or not scene.uses_python:
         return False
-    folders = scene.searched | (scene.started_in if scene.modules & _RUNNERS else frozenset())
+    folders = scene.searched | (scene.started_in if scene.runs_code or scene.modules & _RUNNERS else frozenset())
     top, is_module = module["top"], change.kind == "symlink" or module["ending"] is not None
     is_entry = is_module and "/__main__" not in module[0]
     return is_entry and top in _IMPORTED and _folder_of(path) in folders and not scene.is_asked_for(top)

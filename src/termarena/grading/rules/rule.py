@@ -70,6 +70,8 @@ class Scene:
     """Every word in the files of the tests."""
     modules: frozenset[str]
     """Of Python, that the tests run by name (`python3 -m unittest`) with the folder they start in on its path."""
+    runs_code: bool
+    """Whether the tests give Python code by its words or its input (`python3 -c`), with that folder on its path."""
     folders: tuple[str, ...]
     """Where the grading looks for programs, canonical, in order."""
     by_path: Mapping[str, Change]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from termarena.runs.plan import TrialPlan
 
-__all__ = ["AUTO", "Cluster", "Node", "apart", "connect", "fits", "needs_of"]
+__all__ = ["AUTO", "Cluster", "Node", "apart", "connect", "fits", "needs_of", "raisable"]
 
 T = TypeVar("T")
 THREAD: Final = "question to Ray"
@@ -32,6 +32,11 @@ MIB: Final = 1 << 20
 # Parcels on their way at once: a node does not fill the cluster's memory with a state of a gigabyte.
 PARCELS_AHEAD: Final = 4
 ANSWER_S: Final = 5.0
+HEAD_SILENT_S: Final = 20.0
+# Ray gives a head that is gone a minute to come back, and then ends this process without a word: whatever it has
+# under way elsewhere would be lost with it.
+RAY_PATIENCE: Final = ("RAY_gcs_rpc_server_reconnect_timeout_s", str(24 * 60 * 60))
+HEAD_LOOK_S: Final = 2.0
 # How long what was seen of the nodes is held to be true: trials that start one after the other ask once.
 SEEN_S: Final = 1.0
 ASKED_AT_ONCE: Final = 64
@@ -150,7 +155,8 @@ async def apart(work: Callable[..., T], *given: object) -> T:
     """What a function returns, or raises, in a thread that nobody waits for at the end of the process.
 
     What is asked of Ray may never be answered where the head is lost; a thread of the event loop's own is joined when
-    that ends, and would hold the command up.
+    that ends, and would hold the command up. Raises `ClusterError` where it asks for the end of the process, as Ray
+    does here and there.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
@@ -163,13 +169,23 @@ async def apart(work: Callable[..., T], *given: object) -> T:
         told: tuple[Callable[[Any], None], object]
         try:
             told = answer.set_result, work(*given)
-        except Exception as error:  # noqa: BLE001 - it is raised where it was asked
-            told = answer.set_exception, error
+        except BaseException as error:  # noqa: BLE001 - it is raised where it was asked
+            told = answer.set_exception, raisable(error)
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(settle, *told)
 
     threading.Thread(target=ask, name=THREAD, daemon=True).start()
     return await answer
+
+
+def raisable(error: BaseException) -> Exception:
+    """The error, as one that ends no event loop."""
+    if isinstance(error, Exception):
+        return error
+    words = f"what was asked of the cluster ended with {type(error).__name__}: {error}"
+    ended = ClusterError(words, hint="see what its nodes do: ray status")
+    ended.__cause__ = error
+    return ended
 
 
 def connect(address: str) -> Cluster:
@@ -179,6 +195,7 @@ def connect(address: str) -> Cluster:
     or one of another version of Ray or Python.
     """
     _refuse_odd(address)
+    os.environ.setdefault(*RAY_PATIENCE)  # it is read when Ray is loaded
     try:
         ray = import_module("ray")
     except ImportError as error:

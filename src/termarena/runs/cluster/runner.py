@@ -20,7 +20,8 @@ from termarena.agents.registry import is_installed
 from termarena.core.errors import BudgetLost, ClusterError, ClusterLost, HeadLost, TermArenaError, UsageError
 from termarena.core.scrub import Scrubber
 from termarena.models import Brought, RunModels
-from termarena.runs.cluster.connecting import apart, connect, needs_of
+from termarena.runs.asking import limits_of
+from termarena.runs.cluster.connecting import HEAD_LOOK_S, HEAD_SILENT_S, apart, connect, needs_of
 from termarena.runs.cluster.flight import Flight
 from termarena.runs.cluster.luggage import Luggage, take_along
 from termarena.runs.cluster.node import carry_out, look_around
@@ -31,7 +32,6 @@ from termarena.runs.faults import blame
 from termarena.runs.machine import Budget
 from termarena.runs.recording import write_attempt, write_result
 from termarena.runs.state import TrialState
-from termarena.runs.trials import limits_of
 from termarena.sandbox.staged import staged
 from termarena.tasks.load import is_task
 from termarena.tasks.write import write_harbor
@@ -54,9 +54,6 @@ COUNTED_HERE: Final = ("model_requests", "model_tokens_per_minute")
 # A process of a node's loads Ray and TermArena before it answers: seconds, on a machine with much to do a minute.
 ANSWER_S: Final = 180.0
 TELL_S: Final = 10.0
-# Ray gives a head that is gone a minute to come back, and then ends this process without a word.
-HEAD_SILENT_S: Final = 20.0
-HEAD_LOOK_S: Final = 2.0
 
 
 class RayTrials:
@@ -272,8 +269,8 @@ class RayTrials:
 def _lost_its_budget(ended: Ended | Failed) -> bool:
     """Whether the trial stopped because nobody could tell what it may spend: those that follow would do the same."""
     if isinstance(ended, Ended):
-        told = ended.result.fault_detail or ended.result.agent_error
-        return told is not None and told.kind == BudgetLost.__name__
+        told = (ended.result.agent_error, ended.result.fault_detail)  # what came after it may have failed, too
+        return any(one is not None and one.kind == BudgetLost.__name__ for one in told)
     return ended.blame.detail.kind == BudgetLost.__name__
 
 

@@ -27,6 +27,7 @@ from termarena.sandbox.contract import (
     FileChanges,
     ProcessInfo,
     Snapshot,
+    Surroundings,
     TreeReport,
     Usage,
 )
@@ -118,6 +119,11 @@ class DockerSandbox:
     def is_alive(self) -> bool:
         """Whether its container was alive when last heard of."""
         return not self.container.ended.done()
+
+    async def surroundings(self) -> Surroundings:
+        """See the contract."""
+        image = self._origin.base
+        return Surroundings({**image.env, **self._spec.env}, self._spec.workdir or image.workdir or None)
 
     def add_environment(self, env: Mapping[str, str], *, is_final: bool = False) -> None:
         """Variables for every later command, `is_final` over its own; the driver uses it for the proxy's address."""

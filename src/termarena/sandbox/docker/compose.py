@@ -37,6 +37,7 @@ from termarena.sandbox.docker.images import inspect_image
 from termarena.sandbox.docker.snapshots import DockerSnapshot, SavedSnapshot, restore
 from termarena.sandbox.docker.sweeping import remove_all_with
 from termarena.sandbox.staged import staged
+from termarena.sandbox.values import Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -81,6 +82,16 @@ class ComposeSandbox(DockerSandbox):
     def service(self, name: str) -> DockerSandbox:
         """Another service, to run commands in; raises `SandboxBroken` for a name that the file does not have."""
         return self._beside.find(name)
+
+    async def surroundings(self) -> Surroundings:
+        """See the contract."""
+        try:
+            answer = await self.container.engine.call("GET", f"/containers/{self.container.id}/json")
+        except EngineError as error:
+            raise SandboxBroken(self.id, error.problem) from error
+        config = answer.json().get("Config") or {}
+        env = dict(pair.partition("=")[::2] for pair in config.get("Env") or ())
+        return Surroundings({**env, **self.spec.env}, self.spec.workdir or config.get("WorkingDir") or None)
 
     async def logs(self, name: str) -> bytes:
         """What a service wrote so far, both outputs in order."""

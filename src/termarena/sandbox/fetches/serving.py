@@ -27,6 +27,8 @@ __all__ = ["FetchProxy"]
 CHUNK: Final = 64 << 10
 BODY_LIMIT: Final = 64 << 20
 """Of what a client sends: the wants and haves of a clone are far below it."""
+BARE: Final = (204, 304)
+"""An answer of these has no body."""
 HTTP_PORT: Final = 80
 HTTPS_PORT: Final = 443
 
@@ -137,10 +139,16 @@ class _Client:
         self.origin = origin
 
     async def send(self, answer: Answer, *, has_body: bool) -> None:
-        """Answer; the body is read to its end even if the client has gone, so that a recording has it whole."""
+        """Answer; the body is read to its end even if the client has gone, so that a recording has it whole.
+
+        Where none is sent, the client is done with the last header, and may be gone with its sandbox: it is read first.
+        """
         headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in answer.headers.items()]
         if answer.length is not None:
             headers.append((b"content-length", str(answer.length).encode()))
+        if not has_body or answer.length == 0 or answer.status in BARE:
+            async for _ in answer.body:
+                pass
         try:
             await self._put(h11.Response(status_code=answer.status, headers=headers))
             async for chunk in answer.body:

@@ -19,6 +19,7 @@ from termarena.sandbox.contract import (
     FileChanges,
     ProcessInfo,
     Snapshot,
+    Surroundings,
     TreeReport,
     Usage,
 )
@@ -60,7 +61,6 @@ class NamespaceSandbox:
         self._id = sandbox_id
         self._spec = spec
         self._held = held
-        self._ready: asyncio.Future[wire.Message] = asyncio.get_running_loop().create_future()
         self._channel = Channel(sandbox_id, control, on_event=self._take_event)
         self._commands = Commands(self._channel, spec, held, Rules(self._refuse_if_final, self.stop))
         self._files = Files(self._channel, self._commands.result)
@@ -97,6 +97,10 @@ class NamespaceSandbox:
         """Whether its process 1 was alive when last heard of."""
         return self._channel.ended is None
 
+    async def surroundings(self) -> Surroundings:
+        """See the contract."""
+        return Surroundings(self._spec.env, self._spec.workdir)
+
     def add_environment(self, env: Mapping[str, str], *, is_final: bool = False) -> None:
         """Variables for every later command, `is_final` over its own; the driver uses it for the proxy's address."""
         self._commands.add_environment(env, is_final=is_final)
@@ -113,31 +117,15 @@ class NamespaceSandbox:
 
     async def ready(self, timeout_s: float) -> wire.Message:
         """Wait until it is assembled: the message `ready` or `failed`. Raises `SandboxBroken`, `TimeoutError`."""
-        self._channel.open()
-        ended = asyncio.ensure_future(self._until_ended())
-        waited: set[asyncio.Future[Any]] = {self._ready, ended}
-        try:
-            await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended.cancel()
-            # It must have let go of the pidfd before a stop begins to watch it.
-            await asyncio.wait({ended})
-        if self._ready.done():
-            message = self._ready.result()
-            self.made_for_mounts = tuple(message.get("made", ()))
-            if self._held.cgroup is not None and not message.get("is_born"):
-                self._held.cgroup.forget_born()
-            return message
-        if self._channel.ended is not None:
-            raise SandboxBroken(self._id, self._channel.ended)
-        raise TimeoutError
+        async with asyncio.timeout(timeout_s):
+            message = (await self._channel.open()).message
+        self.made_for_mounts = tuple(message.get("made", ()))
+        if self._held.cgroup is not None and not message.get("is_born"):
+            self._held.cgroup.forget_born()
+        return message
 
     def _take_event(self, received: wire.Received) -> None:
         message = received.message
-        if "ready" in message or "failed" in message:
-            if not self._ready.done():
-                self._ready.set_result(message)
-            return
         if "ended" in message:
             self._note_disk(message["on_disk"])
             self._channel.close(message["ended"])
@@ -146,10 +134,6 @@ class NamespaceSandbox:
             return
         for fd in received.fds:
             os.close(fd)
-
-    async def _until_ended(self) -> None:
-        """Wait for the death of process 1; the kernel has then ended every process of the sandbox."""
-        await until_readable(self._held.pidfd)
 
     # Commands.
 
@@ -309,6 +293,12 @@ class NamespaceSandbox:
         """See the contract."""
         return await self._files.get_tree(source, target, max_bytes=max_bytes)
 
+    async def clear_away(self, path: str) -> bool:
+        """Remove a folder with all in it, and run nothing for that; False, and it is still there, where a process lives
+        in the sandbox or there is much to remove. Raises `SandboxFileError`."""
+        self._refuse_if_final()
+        return await self._files.clear_away(path)
+
     # States.
 
     async def seal(self) -> None:
@@ -381,13 +371,16 @@ class NamespaceSandbox:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._held.pidfd, signal.SIGKILL)
         try:
-            await asyncio.wait_for(self._until_ended(), STOP_TIMEOUT_S)
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                # The kernel has then ended every process of the sandbox.
+                await until_readable(self._held.pidfd)
         except TimeoutError as error:
             raise SandboxBroken(self._id, f"its process 1 did not end within {STOP_TIMEOUT_S:g} s") from error
         finally:
             self._channel.close("it has been stopped")
             self._commands.close()
             os.close(self._held.pidfd)
-            if self._held.cgroup is None or await asyncio.to_thread(self._held.cgroup.remove):
+            cgroup = self._held.cgroup
+            if cgroup is None or cgroup.remove(patience_s=0.0) or await asyncio.to_thread(cgroup.remove):
                 self._held.trace.remove()
             self._held.disk.drop(self._held.layers)

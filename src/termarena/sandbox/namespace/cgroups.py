@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies, oom_kills, read_usage
-from termarena.sandbox.state import remove_cgroups
+from termarena.sandbox.state import BUSY_S, remove_cgroups
 
 if TYPE_CHECKING:
     from termarena.sandbox.contract import Usage
@@ -99,10 +99,10 @@ class Cgroup:
         """How many processes the memory limit has killed so far; 0 where memory is not limited."""
         return oom_kills(self.groups) or 0
 
-    def remove(self) -> bool:
+    def remove(self, *, patience_s: float = BUSY_S) -> bool:
         """Remove the groups, and give a process that is leaving one a moment. Whether they are gone: else the sandbox's
         trace has to stay for the sweep."""
-        return remove_cgroups([*self.every_folder])
+        return remove_cgroups([*self.every_folder], patience_s=patience_s)
 
     def forget_born(self) -> None:
         """Nothing was born there after all: its counters would say that nothing ran."""
@@ -193,7 +193,8 @@ def find_cgroups(
         if second.version is not None or not first:
             return second
     if first:
-        return CgroupHost(None, problem="the cgroup folders are not writable for this user", remedy="run as root")
+        remedy = "without them memory is watched and processors are not limited; as root they are there"
+        return CgroupHost(None, problem="the cgroup folders are not writable for this user", remedy=remedy)
     return CgroupHost(None, problem="no cgroup file system is mounted", remedy="mount cgroup2 on /sys/fs/cgroup")
 
 

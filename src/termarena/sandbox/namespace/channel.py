@@ -18,6 +18,8 @@ __all__ = ["ANSWER_TIMEOUT_S", "Channel"]
 
 ANSWER_TIMEOUT_S: Final = 60.0
 """Process 1 answers at once; only to end processes it may take ten seconds."""
+UNASKED: Final = 0
+"""The number of what answers no request."""
 MUTE: Final = "its process 1 does not answer"
 
 
@@ -25,7 +27,7 @@ class Channel:
     """Owns the control socket; lives in one event loop."""
 
     def __init__(self, sandbox: str, sock: socket.socket, *, on_event: Callable[[wire.Received], None]) -> None:
-        """`on_event` takes messages that answer no request; call `open` to begin."""
+        """`on_event` takes messages that answer no request, but for the first one; call `open` to begin."""
         self.sandbox = sandbox
         self.ended: str | None = None
         self._socket = sock
@@ -35,10 +37,12 @@ class Channel:
         self._last = 0
         self._loop = asyncio.get_running_loop()
 
-    def open(self) -> None:
-        """Begin to listen."""
+    def open(self) -> asyncio.Future[wire.Received]:
+        """Begin to listen; the first message that answers no request, or `SandboxBroken`."""
         self._socket.settimeout(0)
         self._loop.add_reader(self._socket, self._read)
+        first = self._waiting[UNASKED] = self._loop.create_future()
+        return first
 
     def close(self, reason: str) -> None:
         """Stop; every waiting request fails with `SandboxBroken`."""
@@ -115,7 +119,7 @@ class Channel:
             self._deliver(received)
 
     def _deliver(self, received: wire.Received) -> None:
-        future = self._waiting.pop(received.message.get("re", 0), None)
+        future = self._waiting.pop(received.message.get("re", UNASKED), None)
         if future is not None and not future.done():
             future.set_result(received)
         elif future is not None:

@@ -211,6 +211,9 @@ class Commands:
             raise_refusal(ended.result().message, "open a terminal in", command.place)
             raise SandboxBroken(self._channel.sandbox, "a terminal ended before it was opened")
         received = opened.result()
+        if "problem" in received.message:
+            await asyncio.shield(self._end(number))
+            raise_refusal(received.message, "open a terminal in", command.place)
         return NamespacePty(received.fds[0], received.message["pid"], ended=ended, end=lambda: self._end(number))
 
     def take_opened(self, received: wire.Received) -> bool:

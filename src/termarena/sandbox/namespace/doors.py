@@ -50,7 +50,9 @@ class Doors:
 
     async def namespaces(self) -> tuple[int, ...]:
         """Descriptors of its user and its network namespace, for other sandboxes to join; the caller closes them."""
-        return tuple((await self._channel.ask({"op": "namespaces"})).fds)
+        received = await self._channel.ask({"op": "namespaces"})
+        raise_refusal(received.message, "join", "its namespaces")
+        return tuple(received.fds)
 
     async def tree(self, path: str) -> int:
         """A descriptor of a mounted folder or file of it, for another sandbox to mount once; the caller closes it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
@@ -220,6 +218,11 @@ class NamespaceDriver:
         with self._using_home():
             return await asyncio.to_thread(self._store.prepare, spec.root)
 
+    def begin(self) -> None:
+        """Have the fork server start while the caller goes on to what needs it. Raises `SandboxStartError`."""
+        self._find()  # before it: with cgroups of version 2 this moves the harness, and its children are to follow
+        self._launcher.ensure()
+
     async def _ready(self) -> None:
         """The fork server running, the dead swept; raises `SandboxStartError`."""
         with self._using_home():
@@ -333,7 +336,7 @@ class NamespaceDriver:
                     changes = self._disk.make(plan.sandbox_id)
                     plan.keep_in(changes)
             plan.open_cgroup()
-            launched = await self._ask_for(plan)
+            launched = await self._launcher.launch(plan.message, tuple(plan.fds))
         except BaseException as error:
             self._undo(plan, trace, changes)
             if isinstance(error, OSError):
@@ -365,16 +368,6 @@ class NamespaceDriver:
             changes.release()
             self._disk.drop((changes.layer,))
 
-    async def _ask_for(self, plan: Plan) -> Launched:
-        """Ask the fork server in a thread; a cancelled wait takes what comes of it down again."""
-        asking = asyncio.get_running_loop().run_in_executor(None, self._launcher.launch, plan.message, tuple(plan.fds))
-        try:
-            return await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            asking.add_done_callback(_discard)
-            await asyncio.wait({asking})
-            raise
-
     @asynccontextmanager
     async def _networked(
         self, box: NamespaceSandbox, spec: SandboxSpec, names: Mapping[str, str] = MappingProxyType({})
@@ -387,13 +380,3 @@ class NamespaceDriver:
         listener = await box.doors.listen(PROXY_PORT)
         async with way_out(box, spec, listener, has_users=self.ids.has_users, inside=box.doors.reaching(names)):
             yield
-
-
-def _discard(asking: asyncio.Future[Launched]) -> None:
-    if asking.cancelled() or asking.exception() is not None:
-        return
-    launched = asking.result()
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(launched.pidfd, signal.SIGKILL)
-    launched.control.close()
-    os.close(launched.pidfd)

@@ -62,6 +62,14 @@ class Files:
     async def put_tree(self, source: Path, target: str, *, user: str) -> TreeReport:
         """See the contract."""
         check_path(target)
+        packed = await asyncio.to_thread(trees.pack_little, source)
+        if packed is not None:
+            little = wire.memory_file(packed)
+            try:
+                report = await self.job("put_tree", (little,), path=target, user=user)
+            finally:
+                os.close(little)
+            return TreeReport(int(report["count"]), int(report["size_bytes"]))
         reading, writing = os.pipe()
         packing = asyncio.get_running_loop().run_in_executor(None, trees.pack_folder, source, writing)
         try:
@@ -74,18 +82,48 @@ class Files:
     async def get_tree(self, source: str, target: Path, *, max_bytes: int) -> TreeReport:
         """See the contract."""
         check_path(source)
+        little = await self._get_little(source, target, max_bytes=max_bytes)
+        if little is not None:
+            return little
         await asyncio.to_thread(trees.make_empty, target)
         reading, writing = os.pipe()
         unpacking = asyncio.get_running_loop().run_in_executor(None, trees.receive_tree, reading, target)
+        report: dict[str, Any] = {}
+        refusal: SandboxFileError | None = None
         try:
             report = await self.job("get_tree", (writing,), path=source, max_bytes=max_bytes)
+        except SandboxFileError as error:
+            refusal = error
         finally:
             os.close(writing)
             received = await asyncio.gather(asyncio.shield(unpacking), return_exceptions=True)
-        if isinstance(received[0], BaseException):
-            raise received[0]
         done = received[0]
+        # Where the host has refused a file, the job has only seen that nobody read on.
+        if refusal is not None and not isinstance(done, OSError):
+            raise refusal
+        if isinstance(done, BaseException):
+            raise done from refusal
         return TreeReport(done.files, done.size_bytes, tuple(sorted({*done.skipped, *report["skipped"]})))
+
+    async def _get_little(self, source: str, target: Path, *, max_bytes: int) -> TreeReport | None:
+        """As `get_tree`; None where there is too much for process 1 to send it at once, or somebody lives beside it."""
+        fd = os.memfd_create("tree", os.MFD_CLOEXEC)
+        try:
+            report = await self.job("get_tree", (fd,), path=source, max_bytes=max_bytes, only_at_once=True)
+            os.lseek(fd, 0, os.SEEK_SET)
+            archive = wire.read_to_end(fd)
+        finally:
+            os.close(fd)
+        if "declined" in report:
+            return None
+        # Bytes and no descriptor: a thread that is never begun, because nobody waits any more, would not close it.
+        done = await asyncio.to_thread(trees.receive_little, archive, target)
+        return TreeReport(done.files, done.size_bytes, tuple(sorted({*done.skipped, *report["skipped"]})))
+
+    async def clear_away(self, path: str) -> bool:
+        """Remove a folder; False, and it is still there, where it cannot be done at once. Raises `SandboxFileError`."""
+        check_path(path)
+        return "declined" not in await self.job("clear_away", path=path, only_at_once=True)
 
     async def job(self, job: str, fds: tuple[int, ...] = (), **args: object) -> dict[str, Any]:
         """Run a job in the sandbox and take its report; `SandboxFileError` when it failed."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from termarena.core.errors import SandboxStartError
+from termarena.sandbox.descriptors import until_readable
 from termarena.sandbox.namespace.inside import wire
 
 __all__ = ["Launched", "Launcher"]
@@ -20,6 +25,8 @@ __all__ = ["Launched", "Launcher"]
 # The path arrives as a first packet: an argument would show in the sandbox's list of processes.
 BOOTSTRAP: Final = "import os,sys;sys.path[:0]=[os.read(0,4096).decode()];from inside import zygote;zygote.main()"
 ANSWER_TIMEOUT_S: Final = 30.0
+FULL_PAUSE_S: Final = 0.002
+"""Before a request is sent again for which there was no room."""
 STOP_TIMEOUT_S: Final = 5.0
 
 
@@ -39,7 +46,6 @@ class Launcher:
         """Starts nothing yet."""
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
-        self._lock = threading.Lock()
 
     def ensure(self) -> None:
         """Start the fork server unless it runs; call this from the thread that outlives all sandboxes.
@@ -51,7 +57,7 @@ class Launcher:
             return
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(ANSWER_TIMEOUT_S)
+        ours.settimeout(0)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own program with fixed arguments
                 [sys.executable, "-I", "-S", "-c", BOOTSTRAP], stdin=theirs.fileno(), env={}, start_new_session=True
@@ -66,35 +72,59 @@ class Launcher:
         wire.send(ours, {"parent": os.getpid() if is_main else None})
         self._socket = ours
 
-    def launch(self, plan: dict[str, Any], fds: tuple[int, ...]) -> Launched:
-        """Ask for one sandbox; blocks for some milliseconds. Raises `SandboxStartError`."""
-        answer = self._ask({"op": "start", "plan": plan}, fds)
-        control, pidfd = answer.fds
-        return Launched(socket.socket(fileno=control), pidfd, answer.message["pid"])
+    async def launch(self, plan: dict[str, Any], fds: tuple[int, ...]) -> Launched:
+        """Ask for one sandbox; a cancelled wait takes what comes of it down again. Raises `SandboxStartError`."""
+        request = {"op": "start", "plan": plan}
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                while (control := self._ask(request, fds)) is None:  # noqa: ASYNC110 - nothing tells when there is room
+                    await asyncio.sleep(FULL_PAUSE_S)
+                try:
+                    await until_readable(control.fileno())
+                except asyncio.CancelledError:
+                    threading.Thread(target=_take_down, args=(control,), daemon=True).start()
+                    raise
+        except TimeoutError as error:
+            raise _mute(error) from error
+        try:
+            answer = _answer(control)
+        except SandboxStartError:
+            control.close()
+            raise
+        return Launched(control, answer.fds[0], answer.message["pid"])
 
     def remove(self, folder: Path, ids: dict[str, Any]) -> int:
         """Have a folder removed by a process that may; a pidfd of that process, which the caller closes.
 
-        Raises `SandboxStartError`.
+        Blocks for some milliseconds. Raises `SandboxStartError`.
         """
-        return self._ask({"op": "remove", "path": str(folder), "ids": ids}, ()).fds[0]
+        give_up = time.monotonic() + ANSWER_TIMEOUT_S
+        while (answers := self._ask({"op": "remove", "path": str(folder), "ids": ids}, ())) is None:
+            if time.monotonic() > give_up:
+                raise _mute(TimeoutError("no room for a request"))
+            time.sleep(FULL_PAUSE_S)
+        with answers:
+            answers.settimeout(ANSWER_TIMEOUT_S)
+            return _answer(answers).fds[0]
 
-    def _ask(self, request: dict[str, Any], fds: tuple[int, ...]) -> wire.Received:
-        with self._lock:
-            if self._socket is None:
-                raise SandboxStartError("the fork server has been closed")
+    def _ask(self, request: dict[str, Any], fds: tuple[int, ...]) -> socket.socket | None:
+        """Send a request; where its answer will come, or None if there is no room for it now.
+
+        An ordinary user can have only so many descriptors on their way at once (ETOOMANYREFS).
+        """
+        server = self._socket
+        if server is None:
+            raise SandboxStartError("the fork server has been closed")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
             try:
-                wire.send(self._socket, request, fds)
-                answer = wire.receive(self._socket)
+                wire.send(server, request, (theirs.fileno(), *fds))
             except OSError as error:
-                raise SandboxStartError(f"the fork server does not answer: {error}") from error
-        if answer is None:
-            raise SandboxStartError("the fork server has ended")
-        if "problem" in answer.message:
-            raise SandboxStartError(
-                f"the kernel refused a sandbox: {answer.message['problem']}", hint="run: termarena doctor"
-            )
-        return answer
+                ours.close()
+                if error.errno in (errno.EAGAIN, errno.ETOOMANYREFS):
+                    return None
+                raise _mute(error) from error
+        return ours
 
     def close(self) -> None:
         """End the fork server and with it every sandbox it made."""
@@ -108,3 +138,32 @@ class Launcher:
                 self._process.send_signal(signal.SIGKILL)
                 self._process.wait()
             self._process = None
+
+
+def _mute(error: OSError) -> SandboxStartError:
+    return SandboxStartError(f"the fork server does not answer: {error}")
+
+
+def _take_down(control: socket.socket) -> None:
+    """End what comes of a request that nobody waits for any longer."""
+    control.settimeout(ANSWER_TIMEOUT_S)
+    with control, contextlib.suppress(SandboxStartError):
+        pidfd = _answer(control).fds[0]
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        os.close(pidfd)
+
+
+def _answer(answers: socket.socket) -> wire.Received:
+    """What the fork server says to a request; raises `SandboxStartError`."""
+    try:
+        answer = wire.receive(answers)
+    except OSError as error:
+        raise _mute(error) from error
+    if answer is None:
+        raise SandboxStartError("the fork server has ended")
+    if "problem" in answer.message:
+        raise SandboxStartError(
+            f"the kernel refused a sandbox: {answer.message['problem']}", hint="run: termarena doctor"
+        )
+    return answer

@@ -1,6 +1,5 @@
 """Where sandboxes keep their changes when those do not fit in memory: one folder each below the home.
 
-    <home>/layers/<id>/about.json
     <home>/layers/<id>/lock   locked, shared, by every sandbox that lies on this layer: its own and all forks of it
     <home>/layers/<id>/fs/    what the sandbox changed, with its ids as owners
 
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from termarena.core.errors import SandboxBroken, SandboxStartError
 from termarena.sandbox.namespace.launcher import Launcher
 from termarena.sandbox.namespace.probe import try_disk
-from termarena.sandbox.state import abandoned, about_now, claim, held_alone, list_traces
+from termarena.sandbox.state import LOCK, abandoned, about_now, claim, held_alone, list_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,12 +73,12 @@ def free_bytes(folder: Path) -> int:
 def hold(layer: Path) -> int:
     """A descriptor that keeps a layer while it, or a copy, is open; raises `SandboxBroken` for one that is going."""
     try:
-        fd = os.open(layer / "lock", os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(layer / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise SandboxBroken(layer.name, "its files have been removed") from error
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if (layer / "lock").stat().st_ino == os.fstat(fd).st_ino:
+        if (layer / LOCK).stat().st_ino == os.fstat(fd).st_ino:
             return fd
     except OSError:
         pass
@@ -223,9 +222,7 @@ class DiskLayers:
         if os.path.lexists(layer / CHANGES):
             self.left.add(layer)
             return False
-        # The lock goes last: what has one and is still there was not removed whole.
-        for name in ("about.json", "lock"):
-            (layer / name).unlink(missing_ok=True)
+        (layer / LOCK).unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             layer.rmdir()
         self.left.discard(layer)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 from typing import TYPE_CHECKING, Final
 
 from termarena.sandbox.contract import TreeReport
 from termarena.sandbox.namespace.inside import tar
+from termarena.sandbox.namespace.inside.little import is_little
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["make_empty", "pack_folder", "receive_tree"]
+__all__ = ["make_empty", "pack_folder", "pack_little", "receive_little", "receive_tree"]
 
 BUFFER: Final = 1 << 18
 
@@ -35,6 +37,27 @@ def pack_folder(source: Path, fd: int) -> None:
             packer.finish()
         finally:
             os.close(root)
+
+
+def pack_little(source: Path) -> bytes | None:
+    """The folder as an archive; None where there is more than little in it. Raises `OSError`."""
+    root = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not is_little([root]):
+            return None
+        packed = io.BytesIO()
+        packer = tar.Packer(packed, exact=False)
+        packer.pack(root, "0")
+        packer.finish()
+        return packed.getvalue()
+    finally:
+        os.close(root)
+
+
+def receive_little(archive: bytes, target: Path) -> TreeReport:
+    """Unpack an archive into a new or empty folder; raises what both steps of it raise."""
+    make_empty(target)
+    return _Receiver(target, None).receive(tar.Reader(io.BytesIO(archive)))
 
 
 def receive_tree(fd: int, target: Path, *, max_bytes: int | None = None) -> TreeReport:

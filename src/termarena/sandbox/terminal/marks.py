@@ -4,9 +4,11 @@ The words between harness and shell travel on a second terminal of the sandbox, 
 open; the shell reaches it as `/proc/<holder>/fd/0`. What a process writes to a terminal's slave side only the master's
 holder reads, and that is the harness: nothing in the sandbox can listen to the shell's reports.
 
-    harness  -> shell's terminal   Ctrl-U, a line that calls the functions below
+    harness  -> shell's terminal   Ctrl-U, a line that evaluates what is below
     shell    -> wire               <secret> R                      I am ready: send the command
-    harness  -> wire               <token>, the command in pieces, "."
+    harness  -> wire               a piece of the command
+    shell    -> wire               <secret> L <piece>              this is what I have read; and so on with each piece
+    harness  -> wire               <token>                         once every piece was read as it was sent: run it
     shell    -> its own terminal   OSC 7717;<token>;B              the output begins here
              ... eval at the top level of the shell ...
     shell    -> its own terminal   OSC 7717;<token>;E              the output ends here
@@ -14,9 +16,11 @@ holder reads, and that is the harness: nothing in the sandbox can listen to the 
     shell    -> wire               <secret> P <token> <status>     I am at my prompt (bash, zsh: hooks; others: PS1)
     shell    -> its own terminal   the prompt, at its end OSC 7717;<first token>;Q
 
-The secret is drawn when the harness attaches to a shell, the token for every command. The marks on the shell's own
-terminal only say which part of the stream is the command's output; they are taken out before anything is shown. What
-can be forged, by whom, is written in docs/design/terminal.md.
+The secret is drawn when the harness attaches to a shell, the token for every command. Other processes of the sandbox
+can read what is sent to the shell, so that it arrives with holes. The shell takes a token only in the text that also
+evaluates the command, and is sent it only for a command without holes: every other end is told with the token before.
+The marks on the shell's own terminal only say which part of the stream is the command's output; they are taken out
+before anything is shown. What can be forged, by whom, is written in docs/design/terminal.md.
 """
 
 from __future__ import annotations
@@ -29,11 +33,12 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MarkFilter", "Report", "ReportReader", "bootstrap", "encode_command", "init_script", "new_token", "trigger"]
+__all__ = ["MarkFilter", "Report", "ReportReader", "bootstrap", "init_script", "new_token", "pieces", "trigger"]
 
 LINE_BYTES: Final = 3800
 """Of the 4,095 that a line of a terminal may have."""
-LONGEST_REPORT_BYTES: Final = 256
+LONGEST_REPORT_BYTES: Final = 4096
+"""A piece of a command with the secret before it."""
 KILL_LINE: Final = b"\x15"
 ABORT_SEARCH: Final = {"bash": b"\x07"}
 """An answer to a query that nobody read may have begun a search in bash's history; in zsh this key would redraw."""
@@ -42,27 +47,27 @@ _INIT: Final = r"""
 __ta_b=command __ta_d=posix
 [ -z "${BASH_VERSION-}" ] || __ta_b=builtin __ta_d=bash
 [ -z "${ZSH_VERSION-}" ] || __ta_b=builtin __ta_d=zsh
-__ta_t=@TOKEN@ __ta_c= __ta_l=
+__ta_t=@TOKEN@ __ta_c= __ta_l= __ta_p= __ta_x= __ta_s=0
+__ta_g='__ta_get; eval "$__ta_x"; __ta_end'
 __ta_say() { "$__ta_b" printf '%s\n' "@SECRET@ $1" >@WIRE@/1; } 2>/dev/null
 __ta_mark() { "$__ta_b" printf '\033]7717;%s;E\007' "$__ta_t" >/dev/tty; __ta_say "$1 $__ta_t $2"; } 2>/dev/null
-__ta_end() { __ta_mark E "$1"; __ta_hook; return "$1"; } 2>/dev/null
+__ta_end() { __ta_s=$? __ta_x=; __ta_mark E "$__ta_s"; __ta_hook; return "$__ta_s"; } 2>/dev/null
 __ta_sane() { @SANE@; }
 __ta_note() { :; }
 __ta_q=$(printf '\033]7717;@TOKEN@;Q\007')
 __ta_show() { case ${PS1-} in *"$__ta_q"*) ;; *) PS1=${PS1-}$1$__ta_q$2;; esac; }
-__ta_get() {
-__ta_sane
-__ta_say R
-__ta_c=
-IFS= "$__ta_b" read -r __ta_t
-while IFS= "$__ta_b" read -r __ta_l && [ "$__ta_l" != . ]; do
-case $__ta_l in *\\*) __ta_l=$("$__ta_b" printf '%b.' "$__ta_l"); __ta_l=${__ta_l%.};; esac
-__ta_c=$__ta_c$__ta_l
+__ta_get() { __ta_s=$? __ta_x= __ta_c=; __ta_sane; __ta_say R; __ta_read && __ta_take; return "$__ta_s"; } 2>/dev/null
+__ta_read() {
+while IFS= "$__ta_b" read -r __ta_l && __ta_say "L $__ta_l"; do
+case $__ta_l in
+*\\*) __ta_p=$("$__ta_b" printf '%b.' "${__ta_l#?}"); case $__ta_p in *.) __ta_c=$__ta_c${__ta_p%.};; *) return 1;; esac;;
+*) __ta_c=$__ta_c${__ta_l#?};;
+esac
+case $__ta_l in .*) break;; esac
 done
-__ta_note
-"$__ta_b" printf '\033]7717;%s;B\007' "$__ta_t" >/dev/tty
-return "$1"
-} <@WIRE@/0 2>/dev/null
+IFS= "$__ta_b" read -r __ta_l && [ "${#__ta_l}" = 32 ]
+} <@WIRE@/0
+__ta_take() { __ta_t=$__ta_l __ta_x=$__ta_c; __ta_note; "$__ta_b" printf '\033]7717;%s;B\007' "$__ta_t" >/dev/tty; }
 case $__ta_d in
 bash)
 HISTCONTROL=${HISTCONTROL:+$HISTCONTROL:}ignorespace
@@ -83,7 +88,8 @@ __ta_hook() { case ${PS1-} in *__ta_prompt*) ;; *) PS1='$(__ta_prompt "$?")'${PS
 ;;
 esac
 __ta_hook
-__ta_say "H $__ta_d"
+__ta_say "H $__ta_d ${#__ta_i}"
+__ta_i=
 """  # noqa: E501 - one word per line would be longer still
 _BEGINNING: Final = b"\x1b]7717;"
 _SANE_COMMAND: Final = "stty sane </dev/tty"
@@ -94,8 +100,8 @@ def new_token() -> str:
     return secrets.token_hex(16)
 
 
-def init_script(holder_pid: int, *, secret: str, token: str, must_repair: bool) -> bytes:
-    """The functions that a shell needs, to be sent on the wire after `bootstrap` was typed.
+def init_script(holder_pid: int, *, secret: str, token: str, must_repair: bool) -> str:
+    """The functions that a shell needs, to be sent on the wire after `bootstrap` was typed, with a line of one dot.
 
     `must_repair`: the shell itself restores the terminal's modes before each command, because the harness cannot.
     """
@@ -107,40 +113,38 @@ def init_script(holder_pid: int, *, secret: str, token: str, must_repair: bool) 
         "SANE": _SANE_COMMAND if must_repair else ":",
     }.items():
         script = script.replace(f"@{name}@", value)
-    return script.encode() + b"\n.\n"
+    return script
 
 
 def bootstrap(holder_pid: int) -> bytes:
-    """The line that makes a POSIX shell at its prompt read what is sent on the wire."""
+    """The line that makes a POSIX shell at its prompt read what is sent on the wire, up to a line of one dot."""
     read = f'while IFS= \\read -r x && [ "$x" != . ]; do printf \'%s\\n\' "$x"; done </proc/{holder_pid}/fd/0'
-    return KILL_LINE + f' eval "$({read})"\n'.encode()
+    return KILL_LINE + f' __ta_i=$({read}); eval "$__ta_i"\n'.encode()
 
 
 def trigger(dialect: str | None) -> bytes:
-    """The line that makes an attached shell take a command, whatever is on its line now."""
-    line = b' __ta_get "$?"; eval "$__ta_c"; __ta_end "$?"\n'
-    return ABORT_SEARCH.get(dialect or "", b"") + KILL_LINE + line
+    """The line that makes an attached shell take a command, whatever is on its line now.
+
+    It names the text that does all that follows: with a letter lost it does nothing that could be told as an end.
+    """
+    return ABORT_SEARCH.get(dialect or "", b"") + KILL_LINE + b' eval "$__ta_g"\n'
 
 
-def encode_command(command: str, token: str) -> bytes:
-    """A command for the wire: pieces in which everything but plain ASCII is an octal escape; raises `ValueError`."""
-    if "\0" in command:
-        raise ValueError("a command cannot hold a NUL")
-    return "".join(f"{line}\n" for line in (token, *_lines(command), ".")).encode("ascii")
+def pieces(command: str) -> Iterator[str]:
+    """A command for the wire: lines of plain ASCII, everything else an octal escape; the last begins with a dot.
 
-
-def _lines(command: str) -> Iterator[str]:
-    """No line ends within a character; none is a single dot, which ends the command."""
+    No line ends within a character, so that each can be decoded by itself.
+    """
     line: list[str] = []
     length = 0
     for character in command:
         escaped = _escape(character)
         if length + len(escaped) > LINE_BYTES:
-            yield "".join(line)
+            yield "+" + "".join(line)
             line, length = [], 0
         line.append(escaped)
         length += len(escaped)
-    yield r"\0056" if line == ["."] else "".join(line)
+    yield "." + "".join(line)
 
 
 def _escape(character: str) -> str:
@@ -153,11 +157,12 @@ def _escape(character: str) -> str:
 class Report:
     """What the shell said on the wire."""
 
-    kind: Literal["H", "R", "E", "P"]
-    """Hello, ready, end of a command, at the prompt."""
-    token: str = ""
-    """With `H`: which kind of shell it is."""
-    status: int = 0
+    kind: Literal["H", "R", "L", "E", "P"]
+    """Hello, ready, a piece of a command, end of a command, at the prompt."""
+    word: str = ""
+    """With `H` which kind of shell it is, with `L` what was read, with `E` and `P` the token."""
+    number: int = 0
+    """With `H` how long the functions are that it was given, with `E` and `P` the status."""
 
 
 class ReportReader:
@@ -165,7 +170,10 @@ class ReportReader:
 
     def __init__(self, secret: str) -> None:
         """`secret` is the one given to the shell."""
-        self._form = re.compile(rf"{secret} (?:(R)|(H) (bash|zsh|posix)|([EP]) ([0-9a-f]{{32}}) ([0-9]{{1,3}}))\r*")
+        self._form = re.compile(
+            rf"{secret} (?:(R)|(H) (bash|zsh|posix) ([0-9]{{1,6}})|(L) ([ -~]*)"
+            r"|([EP]) ([0-9a-f]{32}) ([0-9]{1,3}))\r*"
+        )
         self._partial = b""
 
     def feed(self, data: bytes) -> list[Report]:
@@ -180,8 +188,10 @@ def _report(match: re.Match[str]) -> Report:
     if match[1]:
         return Report("R")
     if match[2]:
-        return Report("H", match[3])
-    return Report("E" if match[4] == "E" else "P", match[5], int(match[6]))
+        return Report("H", match[3], int(match[4]))
+    if match[5]:
+        return Report("L", match[6])
+    return Report("E" if match[7] == "E" else "P", match[8], int(match[9]))
 
 
 MarkKind = Literal["B", "E", "Q"]

@@ -10,7 +10,7 @@ from termarena.core.errors import NoExitStatus, TerminalEnded, TerminalTimeout
 from termarena.sandbox.contract import TIMEOUT_STATUS
 from termarena.sandbox.terminal import tty
 from termarena.sandbox.terminal.contract import CommandResult
-from termarena.sandbox.terminal.marks import bootstrap, encode_command, init_script, new_token, trigger
+from termarena.sandbox.terminal.marks import bootstrap, init_script, new_token, pieces, trigger
 from termarena.sandbox.terminal.wire import Wire
 
 if TYPE_CHECKING:
@@ -37,6 +37,15 @@ INTERRUPT: Final = b"\x03"
 BUSY_HINT: Final = "a program may be running: send_keys('C-c'), or wait_idle()"
 
 
+def _can_be_sent(command: str) -> bool:
+    """Whether it has bytes: a surrogate that stands for none has not."""
+    try:
+        command.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class ShellSession:
     """Runs commands in a terminal's shell, one at a time."""
 
@@ -59,7 +68,9 @@ class ShellSession:
         self._pulse = pulse
         self._turn = asyncio.Lock()
         self._wire: Wire | None = None
-        self._token = self._last_token = ""
+        self._token = self._held_token = ""
+        self._script_length = 0
+        self._piece: str | None = None
         self._status: int | None = None
         self._is_ready = False
         self._is_missed = False
@@ -74,13 +85,17 @@ class ShellSession:
 
     def _take(self, report: Report) -> None:
         if report.kind == "H":
-            self.dialect = report.token
+            self.dialect = report.word if report.number == self._script_length else None
         elif report.kind == "R":
-            self._is_ready = True
-        elif report.token == self._last_token:
+            self._is_ready, self._is_missed = True, False
+        elif report.kind == "L":
+            self._piece = report.word
+        elif report.word == self._token:
+            self._held_token = self._token
+            self._status = report.number if self._status is None else self._status
+            self.is_at_prompt = report.kind == "P"
+        elif report.word == self._held_token:  # what it was given last has not become a command
             self._is_missed = True
-        elif report.token == self._token:
-            self._status = report.status if self._status is None else self._status
             self.is_at_prompt = report.kind == "P"
 
     def note_input(self, data: bytes) -> None:
@@ -107,23 +122,26 @@ class ShellSession:
         Raises `TerminalTimeout` when it does not answer like a shell that can be used, `TerminalEnded`,
         `SandboxBroken`.
         """
-        wire, old = await Wire.open(self._box, self._options, self._pulse), self._wire
+        wire = await Wire.open(self._box, self._options, self._pulse)
+        await self._drop_wire()
         self._wire = wire
-        if old is not None:
-            await old.close()
-        secret, self._token, self._last_token = new_token(), new_token(), ""
+        secret, self._token, self._held_token = new_token(), new_token(), ""
         self.dialect, self._status, self.is_at_prompt = None, None, False
         wire.listen(secret, self._take)
         self._display.hide()
         self._display.filter.attach(self._token)
         must_repair = tty.read_modes(self._pty) is None
         self._stream.write(bootstrap(wire.holder_pid))
-        wire.write(init_script(wire.holder_pid, secret=secret, token=self._token, must_repair=must_repair))
+        script = init_script(wire.holder_pid, secret=secret, token=self._token, must_repair=must_repair)
+        self._script_length = len(script)
+        wire.write(f"{script}\n.\n".encode("ascii"))
         timeout_s = self._options.open_timeout_s
         await self._pulse.until(lambda: self.is_at_prompt or self.ended.done(), timeout_s)
         tail = self._display.tail()
-        if not self.is_at_prompt:
+        if not self.is_at_prompt or self.dialect is None:
+            self.is_at_prompt = False
             self._display.reveal()
+            await self._drop_wire()
             self.raise_if_ended()
             shell = " ".join(self._options.shell_argv)
             raise TerminalTimeout(
@@ -158,47 +176,104 @@ class ShellSession:
 
     async def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """See `Terminal.run`."""
-        encode_command(command, "")
+        if "\0" in command:
+            raise ValueError("a command cannot hold a NUL")
+        if not _can_be_sent(command):
+            raise ValueError("a command cannot hold half a character")
         async with self._turn:
             started = await self._give(command, timeout_s)
             try:
                 timed_out = not await self._until_over(timeout_s)
-                if self._is_lost() and not self._has_begun():
-                    started = await self._give(command, timeout_s)
-                    timed_out = not await self._until_over(timeout_s)
                 if timed_out:
                     await self._interrupt()
             except asyncio.CancelledError:
                 await asyncio.shield(self._interrupt())
                 raise
-            if not self._is_over():
-                why = "the terminal's second line was cut" if self._is_lost() else "its shell cannot be reached again"
-                raise NoExitStatus(command, why=why, tail=self._display.tail())
+            self._raise_if_unknown(command)
             return await self._result(time.monotonic() - started, timed_out=timed_out)
+
+    def _raise_if_unknown(self, command: str) -> None:
+        if self._is_over():
+            return
+        if self._is_missed:
+            raise self._not_taken()
+        why = "the terminal's second line was cut" if self._is_lost() else "its shell cannot be reached again"
+        raise NoExitStatus(command, why=why, tail=self._display.tail())
+
+    def _not_taken(self) -> TerminalTimeout:
+        return TerminalTimeout("the shell to take a command", timeout_s=READY_S, tail=self._display.tail())
 
     async def _give(self, command: str, timeout_s: float) -> float:
         """Have the shell take the command; when it did. A shell that has lost its functions is attached to again."""
         await self._reach_prompt(timeout_s)
-        if not await self._ask_for_ready(command):
+        if not await self._hand_over(command):
             self.raise_if_ended()
+            await self._leave_line()
             if tty.read_modes(self._pty) is None:
                 await tty.repair_from_inside(self._box, self._pty.pid, user=self._options.user)
             await self.attach()
-            if not await self._ask_for_ready(command):
-                raise TerminalTimeout("the shell to take a command", timeout_s=READY_S, tail=self._display.tail())
+            if not await self._hand_over(command):
+                await self._leave_line()
+                await self._drop_wire()
+                raise self._not_taken()
+        return time.monotonic()
+
+    async def _hand_over(self, command: str) -> bool:
+        """Whether the shell has read the command as it is, and was told to run it."""
+        try:
+            return await self._offer(command)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._drop_wire())
+            self._display.reveal()
+            raise
+
+    async def _drop_wire(self) -> None:
+        """A shell that waits there for the rest of a command goes back to its prompt; the next one attaches again."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.close()
+
+    async def _offer(self, command: str) -> bool:
+        if not await self._ask_for_ready(command):
+            return False
         modes = tty.read_modes(self._pty)
         if self._modes is None:
             self._modes = modes
         else:
             tty.restore_modes(self._pty, self._modes)
+        # One at a time: what a terminal echoes of the next piece could stand in the middle of a report.
+        for piece in pieces(command):
+            if not await self._is_read(piece):
+                self._display.reveal()
+                return False
+        self._send(self._token)
+        return True
+
+    async def _leave_line(self) -> None:
+        """Have a shell that got half a line come back to its prompt.
+
+        One that reads a command does so when the wire ends. Ctrl-C is not for it: dash may abort on one while it works.
+        """
+        if not self._is_ready and not self._is_missed:
+            self._stream.write(INTERRUPT)
+            await self._pulse.until(lambda: self.is_at_prompt or self.ended.done(), PROMPT_S)
+
+    async def _is_read(self, piece: str) -> bool:
+        self._piece = None
+        self._send(piece)
+        await self._pulse.until(
+            lambda: self._piece is not None or self._is_missed or self._is_lost() or self.ended.done(), READY_S
+        )
+        return self._piece == piece
+
+    def _send(self, line: str) -> None:
         assert self._wire is not None  # noqa: S101 - `_reach_prompt` attached
-        self._wire.write(encode_command(command, self._token))
-        return time.monotonic()
+        self._wire.write(f"{line}\n".encode("ascii"))
 
     async def _ask_for_ready(self, command: str) -> bool:
         if self.dialect == "posix" and self._modes is not None:
             tty.restore_modes(self._pty, self._modes)
-        self._last_token, self._token = self._token, new_token()
+        self._token = new_token()
         self._status, self._is_ready, self._is_missed, self.is_at_prompt = None, False, False, False
         self._display.filter.expect(self._token)
         self._display.hide(command)
@@ -211,20 +286,17 @@ class ShellSession:
     def _is_over(self) -> bool:
         return self.ended.done() or (self._status is not None and tty.is_shell_in_front(self._pty) is not False)
 
-    def _has_begun(self) -> bool:
-        return self._display.capture is not None
-
     def _is_lost(self) -> bool:
         return self._wire is None or self._wire.has_ended
 
     async def _until_over(self, timeout_s: float) -> bool:
         """Whether the command ended in time. A status that comes while something else is in front has to wait."""
         await self._pulse.until(
-            lambda: self._is_over() or (self._status is None and self._is_lost()),
+            lambda: self._is_over() or (self._status is None and (self._is_lost() or self._is_missed)),
             timeout_s,
             look_every_s=lambda: timeout_s if self._status is None else LOOK_S,
         )
-        return self._is_over() or self._is_lost()
+        return self._is_over() or self._is_lost() or self._is_missed
 
     async def _interrupt(self) -> None:
         """Ctrl-C; SIGKILL to what is in front; a shell without our functions attached to again; the shell ended."""
@@ -264,5 +336,4 @@ class ShellSession:
 
     async def close(self) -> None:
         """Let the wire go."""
-        if self._wire is not None:
-            await self._wire.close()
+        await self._drop_wire()

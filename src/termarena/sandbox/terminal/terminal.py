@@ -182,8 +182,9 @@ class Terminal:
         show it after the prompt. The terminal's modes are put back before each command. At the timeout the program in
         front gets Ctrl-C, after a second SIGKILL; what it started in the background goes on.
 
-        Raises `ValueError` for a NUL; `TerminalTimeout` if the shell was not at its prompt in `timeout_s`, before
-        anything ran; `NoExitStatus` if the command ran and its status cannot be known. Cancelling sends Ctrl-C.
+        Raises `ValueError` for a NUL and for half a character; `TerminalTimeout` if the shell was not at its prompt in
+        `timeout_s`, before anything ran; `NoExitStatus` if the command ran, or may have, and its status cannot be
+        known. Cancelling sends Ctrl-C; a command that the shell has not taken by then does not run.
         """
         return await self._session.run(command, timeout_s=timeout_s)
 

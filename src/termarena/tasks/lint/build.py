@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from termarena.core.errors import TaskFormatError
-from termarena.tasks.documents import parse_yaml
 from termarena.tasks.lint.rule import Rule
+from termarena.tasks.yaml_documents import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

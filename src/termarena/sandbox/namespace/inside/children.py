@@ -91,10 +91,7 @@ class Launcher:
         self.cgroup_fds = cgroup_fds
         self.born_fd = born_fd
         self.limits: list[tuple[int, int]] = [(int(kind), int(value)) for kind, value in plan["rlimits"]]
-        self.is_on_disk: bool = plan["changes"] is not None
         self.may_write = True
-        # Only these outlive an exec; to set every signal would take a tenth of the whole command.
-        self.ignored = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
 
     def start(self, command: Command, *, stdio: tuple[int, int, int], has_terminal: bool = False) -> Running:
         """Fork and execute; a command that cannot be executed ends with 126 or 127 and a line on its stderr."""
@@ -130,15 +127,10 @@ class Launcher:
             os._exit(NOT_EXECUTABLE)
 
     def _restrict(self, command: Command) -> None:
-        for number in self.ignored:
-            signal.signal(number, signal.SIG_DFL)
         if self.registrar is None:
             command.identity.assume()
         for kind, value in self.limits:
             _lower_limit(kind, value)
-        if self.is_on_disk:
-            # Its disk limit refuses writing as a limit on the size of files does, and that must not end a shell.
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         if not self.may_write:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         if self.registrar is None:

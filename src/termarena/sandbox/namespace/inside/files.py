@@ -56,14 +56,14 @@ class Identity:
 def find_user(wanted: str) -> Identity:
     """`name`, `uid` or either with `:group`; raises `LookupError` when the sandbox has no such name."""
     name, _, group = wanted.partition(":")
-    entry = next((row for row in _table("/etc/passwd") if _is_named(row, name)), None)
+    entry = next((row for row in _table("/etc/passwd", name) if _is_named(row, name)), None)
     if entry is None:
         if not name.isdecimal() and name != "root":
             raise LookupError(f"the sandbox has no user {name}")
         uid = 0 if name == "root" else int(name)
         found = Identity(uid, uid, name=name, home="/root" if uid == 0 else "/", groups=[])
     else:
-        groups = [int(row[2]) for row in _table("/etc/group") if entry[0] in row[3].split(",")]
+        groups = [int(row[2]) for row in _table("/etc/group", entry[0]) if entry[0] in row[3].split(",")]
         found = Identity(int(entry[2]), int(entry[3]), name=entry[0], home=entry[5] or "/", groups=groups)
     if group:
         found.gid = find_group(group)
@@ -88,14 +88,14 @@ def find_group(group: str) -> int:
     """A group's number by its name or number; raises `LookupError`."""
     if group.isdecimal():
         return int(group)
-    for row in _table("/etc/group"):
+    for row in _table("/etc/group", group):
         if row[0] == group:
             return int(row[2])
     raise LookupError(f"the sandbox has no group {group}")
 
 
-def _table(path: str) -> list[list[str]]:
-    """The rows of a colon-separated file of accounts; rows that are none are left out."""
+def _table(path: str, word: str) -> list[list[str]]:
+    """The rows of a colon-separated file of accounts that have the word in them; those that are none are left out."""
     try:
         fd = open_inside(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -105,7 +105,7 @@ def _table(path: str) -> list[list[str]]:
     finally:
         os.close(fd)
     width = 7 if path.endswith("passwd") else 4
-    rows = [line.split(":") for line in text.splitlines()]
+    rows = [line.split(":") for line in text.splitlines() if word in line]
     return [row for row in rows if len(row) == width and row[2].isdecimal() and (width == 4 or row[3].isdecimal())]  # noqa: PLR2004 - group(5) has four columns
 
 

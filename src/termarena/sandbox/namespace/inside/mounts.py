@@ -49,6 +49,10 @@ MOST_LAYERS: Final = 48
 """Of a snapshot: their names have to fit in a page of mount options."""
 SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 
+PIDS_PER_FORK, MOST_FORKS = 2000, 10
+"""A fork counts its processes from further on than what it was forked from: the number of a process that is gone, in a
+file that it left, would else soon be that of another one, and a test would find it alive."""
+
 
 class Volume:
     """One overlay of the sandbox: where it is mounted, its changes, and what lies below them."""
@@ -109,7 +113,8 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
         _mount_folder(f"new{mount['at']}", *_attach(index, opened[index]))
     if disk:
         volumes[0].disk_fd = os.open(DISK, os.O_RDONLY | os.O_DIRECTORY)
-    _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"])
+    forks = min(len(volumes[0].layer_fds), MOST_FORKS)
+    _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"], last_pid=forks * PIDS_PER_FORK)
     os.chdir("new")
     sc.pivot_root(".", ".")
     sc.unmount(".")
@@ -323,16 +328,19 @@ def _mount_folder(target: str, name: str) -> None:
     sc.mount("overlay", target, fstype="overlay", flags=flags, options=f"lowerdir={name}:{empty},userxattr")
 
 
-def _mount_kernel_file_systems(root: str, *, shm_bytes: int) -> None:
+def _mount_kernel_file_systems(root: str, *, shm_bytes: int, last_pid: int) -> None:
     for name in ("dev", "proc", "sys"):
         if not _folder(f"{root}/{name}"):
             raise OSError(20, "the root file system has something that is no folder there", f"/{name}")
     _mount_devices(f"{root}/dev", shm_bytes=shm_bytes)
     sc.mount("proc", f"{root}/proc", fstype="proc", flags=SAFE)
+    if last_pid:
+        with contextlib.suppress(OSError), open(f"{root}/proc/sys/kernel/ns_last_pid", "wb") as file:
+            file.write(b"%d" % last_pid)
     for name in READ_ONLY:
         _freeze(f"{root}/proc/{name}")
     for name in HIDDEN_FILES:
-        _hide_file(f"{root}/proc/{name}")
+        _lay("/dev/null", f"{root}/proc/{name}")
     sc.mount("sysfs", f"{root}/sys", fstype="sysfs", flags=SAFE | sc.MS_RDONLY)
     _hide_folders([f"{root}/proc/{name}" for name in HIDDEN_FOLDERS] + [f"{root}/sys/{name}" for name in HIDDEN_SYS])
 
@@ -353,15 +361,18 @@ def _mount_devices(dev: str, *, shm_bytes: int) -> None:
 
 
 def _freeze(path: str) -> None:
-    if os.path.lexists(path):
-        sc.mount(path, path, flags=sc.MS_BIND | sc.MS_REC)
+    if _lay(path, path, deep=True):
         # The flags of the mount below are locked: leaving one out is EPERM.
         sc.mount(None, path, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | SAFE)
 
 
-def _hide_file(path: str) -> None:
-    if os.path.lexists(path):
-        sc.mount("/dev/null", path, flags=sc.MS_BIND)
+def _lay(source: str, target: str, *, deep: bool = False) -> bool:
+    """Lay one thing over another; False where there is nothing to lay it over."""
+    try:
+        sc.mount(source, target, flags=sc.MS_BIND | (sc.MS_REC if deep else 0))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _hide_folders(paths: list[str]) -> None:

@@ -10,16 +10,33 @@ import contextlib
 import functools
 import os
 import stat
+import struct
 from typing import Final
 
+from . import syscalls as sc
 from .tar import OWNER, open_folder
 
 LONGEST: Final = 24
 LARGEST_ID: Final = 0xFFFFFFFE
 MOST_UNMARKED: Final = 100_000
 """Beyond it the oldest are forgotten: process 1 has no other bound to its memory."""
-_UNMARKED: dict[tuple[int, int], tuple[int, int]] = {}
-"""Owners of what cannot carry the attribute, by device and number."""
+Identity = tuple[int, ...]
+STATX_INO, STATX_BTIME = 0x100, 0x800
+STATX_MASK_AT, STATX_INO_AT, STATX_BTIME_AT, STATX_DEVICE_AT = 0x00, 0x20, 0x50, 0x88
+_UNMARKED: dict[Identity, tuple[int, int]] = {}
+"""Owners of what cannot carry the attribute."""
+
+
+def _identity(path: str, *, follows: bool = True) -> Identity:
+    """Device, number and, where the file system tells it, time of birth: numbers of what is gone come again."""
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follows else os.O_NOFOLLOW))
+    try:
+        told = sc.raw_statx(fd, flags=0, mask=STATX_INO | STATX_BTIME)
+    finally:
+        os.close(fd)
+    (mask,) = struct.unpack_from("=I", told, STATX_MASK_AT)
+    birth = struct.unpack_from("=qI", told, STATX_BTIME_AT) if mask & STATX_BTIME else ()
+    return *struct.unpack_from("=II", told, STATX_DEVICE_AT), *struct.unpack_from("=Q", told, STATX_INO_AT), *birth
 
 
 @functools.cache
@@ -44,7 +61,7 @@ def parsed(value: bytes) -> tuple[int, int] | None:
     return found if max(found) <= LARGEST_ID else None
 
 
-def of(path: str, found: os.stat_result | None = None) -> tuple[int, int] | None:
+def of(path: str) -> tuple[int, int] | None:
     """Whose the file is meant to be, by a path that ends in no link; None for root's."""
     try:
         return parsed(os.getxattr(path, OWNER))
@@ -52,8 +69,7 @@ def of(path: str, found: os.stat_result | None = None) -> tuple[int, int] | None
         if not _UNMARKED:
             return None
     with contextlib.suppress(OSError):
-        found = found or os.stat(path)
-        return _UNMARKED.get((found.st_dev, found.st_ino))
+        return _UNMARKED.get(_identity(path))
     return None
 
 
@@ -68,18 +84,21 @@ def is_somebodys(path: str, *, follows: bool) -> bool:
 
 def record(path: str, uid: int, gid: int) -> bool:
     """Say whose the file is meant to be; `path` ends in no link. False where only this process knows it now."""
-    found = os.stat(path)
-    _UNMARKED.pop((found.st_dev, found.st_ino), None)
-    if (uid, gid) == (0, 0):
+    identity = _identity(path)
+    was_remembered = _UNMARKED.pop(identity, None) is not None
+    is_roots = (uid, gid) == (0, 0)
+    if is_roots and not was_remembered:
         with contextlib.suppress(OSError):
             os.removexattr(path, OWNER)
         return True
     try:
+        # Of root's too, where this may be a child: process 1 remembers what the child has forgotten, and believes this.
         os.setxattr(path, OWNER, marked(uid, gid))
     except OSError:
-        if len(_UNMARKED) >= MOST_UNMARKED:
-            _UNMARKED.pop(next(iter(_UNMARKED)))
-        _UNMARKED[found.st_dev, found.st_ino] = uid, gid
+        if not is_roots:
+            if len(_UNMARKED) >= MOST_UNMARKED:
+                _UNMARKED.pop(next(iter(_UNMARKED)))
+            _UNMARKED[identity] = uid, gid
         return False
     return True
 
@@ -121,8 +140,7 @@ def of_unmarked(upper: int) -> dict[str, tuple[int, int]]:
 def _of_link(path: str) -> tuple[int, int] | None:
     """By its path in the sandbox: numbers of files are the overlay's there."""
     with contextlib.suppress(OSError):
-        seen = os.stat(f"/{path}", follow_symlinks=False)
-        return _UNMARKED.get((seen.st_dev, seen.st_ino))
+        return _UNMARKED.get(_identity(f"/{path}", follows=False))
     return None
 
 

@@ -256,13 +256,13 @@ class Registrar:
             if stat.S_ISREG(found.st_mode) and found.st_size >= LARGE_BYTES:
                 self._hand_over(call.tid)
             if found.st_dev not in self._kernel:
-                self._change_owner(f"/proc/self/fd/{fd}", found, self.who(call.tid), (uid, gid))
+                self._change_owner(f"/proc/self/fd/{fd}", self.who(call.tid), (uid, gid))
         finally:
             os.close(fd)
         return 0
 
-    def _change_owner(self, path: str, found: os.stat_result, who: identities.Who, wanted: tuple[int, int]) -> None:
-        old = owners.of(path, found) or (0, 0)
+    def _change_owner(self, path: str, who: identities.Who, wanted: tuple[int, int]) -> None:
+        old = owners.of(path) or (0, 0)
         new = tuple(was if value == identities.UNCHANGED else value for was, value in zip(old, wanted, strict=True))
         may = who.is_root or (
             old[0] == who.users.effective == new[0] and new[1] in (old[1], who.groups.effective, *who.others)
@@ -324,7 +324,7 @@ class Registrar:
             found = os.fstat(folder)
             group = who.groups.effective
             if found.st_mode & stat.S_ISGID:
-                group = (owners.of(f"/proc/self/fd/{folder}", found) or (0, 0))[1]
+                group = (owners.of(f"/proc/self/fd/{folder}") or (0, 0))[1]
             self._coming.append(_Coming(call.tid, folder, name, (who.users.effective, group)))
             if len(self._coming) > MOST_COMING:
                 os.close(self._coming.pop(0).folder_fd)

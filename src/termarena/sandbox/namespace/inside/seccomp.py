@@ -130,6 +130,8 @@ PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _WATCH = 0x7FFF0000, 0x80000000, 0x7FC00000
 _NR, _ARCH, _ARGS = 0, 4, 16
+FEW: Final = 3
+"""So many cases are looked at one after the other."""
 
 
 def _errno(code: int) -> int:
@@ -144,9 +146,16 @@ def _argument(index: int, *, high: bool = False) -> bytes:
     return _step(_LD, _ARGS + 8 * index + (4 if high else 0))
 
 
-def _only_for(number: int, body: bytes) -> bytes:
-    """`body`, which must end with a return, for this call number only."""
-    return _step(_JEQ, number, miss=len(body) // 8) + body
+def _among(cases: list[tuple[int, bytes]]) -> bytes:
+    """The body of the case that has the call's number, each ending with a return; other numbers are allowed.
+
+    Found by halving: the kernel runs the whole filter for every number when it is installed, and each command does so.
+    """
+    if len(cases) <= FEW:
+        return b"".join(_step(_JEQ, number, miss=len(body) // 8) + body for number, body in cases) + _step(_RET, _ALLOW)
+    middle = len(cases) // 2
+    below = _among(cases[:middle])
+    return _step(_JGE, cases[middle][0], hit=len(below) // 8) + below + _among(cases[middle:])
 
 
 def _refuse_values(index: int, values: tuple[int, ...], verdict: int) -> bytes:
@@ -176,24 +185,21 @@ def _keep_marker() -> bytes:
     )
 
 
-def _watch_owners(table: SyscallTable) -> list[bytes]:
+def _watch_owners(table: SyscallTable) -> dict[int, bytes]:
     """What process 1 decides: who a process is, whose a file is, and what may make a file.
 
     Rights that would be given away stay: a process has no others. The ids of file access follow the user's.
     """
     checked, watch = table.checked, _step(_RET, _WATCH)
     done, allow = _step(_RET, _errno(0)), _step(_RET, _ALLOW)
-    parts = [_only_for(checked[name], done) for name in ("setfsuid", "setfsgid", "capset")]
+    cases = {checked[name]: done for name in ("setfsuid", "setfsgid", "capset")}
     for name, index in (("open", 1), ("openat", 2)):
         if name in checked:
-            body = _argument(index) + _step(_JSET, O_CREAT, hit=1) + allow + watch
-            parts.append(_only_for(checked[name], body))
+            cases[checked[name]] = _argument(index) + _step(_JSET, O_CREAT, hit=1) + allow + watch
     peer = _argument(1) + _step(_JEQ, SOL_SOCKET, miss=2) + _argument(2) + _step(_JEQ, SO_PEERCRED, hit=1)
-    parts.append(_only_for(checked["getsockopt"], peer + allow + watch))
-    keeping = _argument(0) + _step(_JEQ, PR_SET_KEEPCAPS, hit=1) + allow + watch
-    parts.append(_only_for(checked["prctl"], keeping))
-    parts += [_only_for(number, watch) for number in sorted(table.watched.values())]
-    return parts
+    cases[checked["getsockopt"]] = peer + allow + watch
+    cases[checked["prctl"]] = _argument(0) + _step(_JEQ, PR_SET_KEEPCAPS, hit=1) + allow + watch
+    return cases | dict.fromkeys(table.watched.values(), watch)
 
 
 @functools.cache
@@ -207,21 +213,23 @@ def assemble(machine: str = MACHINE, *, watches_owners: bool = False) -> bytes:
     eperm, enosys = _errno(errno.EPERM), _errno(errno.ENOSYS)
     checked = table.checked
     flags = _argument(0) + _step(_JSET, NAMESPACE_FLAGS, hit=1) + _step(_RET, _ALLOW) + _step(_RET, eperm)
-    parts = [
+    cases = {
+        **dict.fromkeys(table.denied.values(), _step(_RET, eperm)),
+        CLONE3: _step(_RET, enosys),
+        checked["clone"]: flags,
+        checked["ioctl"]: _refuse_values(1, (TIOCSTI, TIOCLINUX), eperm),
+        checked["socket"]: _refuse_values(0, (AF_KEY, AF_ALG, AF_VSOCK), _errno(errno.EAFNOSUPPORT)),
+        checked["personality"]: _accept_values(0, PERSONALITIES, eperm),
+        checked["prlimit64"]: _keep_marker(),
+        checked["setrlimit"]: _refuse_values(0, (MARKER_RESOURCE,), eperm),
+        **(_watch_owners(table) if watches_owners else {}),
+    }
+    known = [
         _step(_LD, _ARCH),
         _step(_JEQ, table.audit_arch, hit=1),
         _step(_RET, _KILL),
         _step(_LD, _NR),
         _step(_JGE, NEWEST_KNOWN + 1, miss=1),
         _step(_RET, enosys),
-        _only_for(CLONE3, _step(_RET, enosys)),
-        _only_for(checked["clone"], flags),
-        _only_for(checked["ioctl"], _refuse_values(1, (TIOCSTI, TIOCLINUX), eperm)),
-        _only_for(checked["socket"], _refuse_values(0, (AF_KEY, AF_ALG, AF_VSOCK), _errno(errno.EAFNOSUPPORT))),
-        _only_for(checked["personality"], _accept_values(0, PERSONALITIES, eperm)),
-        _only_for(checked["prlimit64"], _keep_marker()),
-        _only_for(checked["setrlimit"], _refuse_values(0, (MARKER_RESOURCE,), eperm)),
     ]
-    parts += _watch_owners(table) if watches_owners else []
-    parts.extend(_only_for(number, _step(_RET, eperm)) for number in sorted(table.denied.values()))
-    return b"".join(parts) + _step(_RET, _ALLOW)
+    return b"".join(known) + _among(sorted(cases.items()))

@@ -1,4 +1,4 @@
-"""Process 1 of a sandbox: it assembles the sandbox, then starts commands and answers about files until told to end.
+"""What process 1 of a sandbox does: it starts commands and answers about files until told to end.
 
 One thread, one loop. It stays outside the sandbox's cgroups, so that the sandbox's own excess never kills it, and it
 ends when its control socket closes, which ends every process of the sandbox.
@@ -6,104 +6,21 @@ ends when its control socket closes, which ends every process of the sandbox.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 import select
 import signal
 import socket
-import struct
-import sys
 import time
 from typing import Any, Final, NoReturn
 
 from . import children, files, freezing, jobs, mounts, owners, registrar, room, wire
 from . import syscalls as sc
 
-KEPT_CAPABILITIES: Final = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 27, 29, 31})
-"""Docker's default set without NET_RAW: chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap,
-net_bind_service, sys_chroot, mknod, audit_write, setfcap."""
-LAST_CAPABILITY: Final = 40
 WATCH_INTERVAL_S: Final = 0.05
 CONNECT_TIMEOUT_S: Final = 5.0
 MOST_SHARED: Final = 64
 """Layers that a fork can have as they are; a message has room for three times as many descriptors."""
-SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
-
-
-def begin(plan: dict[str, Any], *, control: socket.socket, fds: list[int], lowers: list[list[int | str]]) -> NoReturn:
-    """Become process 1: wait for the ids, assemble, serve. Never returns to the fork server's code."""
-    try:
-        lent = [] if plan["disk"] is None else [plan["disk"]["fd"], *(mount["fd"] for mount in plan["step_mounts"])]
-        lent += [] if plan["changes"] is None else [plan["changes"]["fd"]]
-        for mount in plan["step_mounts"]:
-            if mount["tree"] is not None:
-                mount["fd"] = fds[mount["tree"]]
-        _become_first(
-            control,
-            keep={
-                *fds,
-                *(fd for fd in lent if fd is not None),
-                *(lower for group in lowers for lower in group if isinstance(lower, int)),
-            },
-        )
-        try:
-            volumes = _assemble(plan, fds, lowers)
-        except (OSError, ValueError, StopIteration) as error:
-            wire.send(control, {"failed": str(error), "errno": getattr(error, "errno", None)})
-            os._exit(1)
-        wire.send(control, {"ready": True, "is_born": bool(plan["born_fds"]), "made": plan["made"]})
-        Supervisor(plan, control, volumes=volumes, fds=fds).run()
-    except BaseException:  # noqa: BLE001 - the top of a process: nothing above could handle it, and process 1 must end
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(1)
-
-
-def _become_first(control: socket.socket, *, keep: set[int]) -> None:
-    sc.close_all_but({0, 1, 2, control.fileno(), *keep})
-    sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if wire.receive(control) is None:
-        os._exit(1)
-    with contextlib.suppress(PermissionError):
-        os.setgroups([])
-    os.setresgid(0, 0, 0)
-    os.setresuid(0, 0, 0)
-    # Changing to another id of the host has cleared it.
-    sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _assemble(plan: dict[str, Any], fds: list[int], lowers: list[list[int | str]]) -> list[mounts.Volume]:
-    _raise_loopback()
-    restore = plan.get("restore_fd")
-    volumes = mounts.assemble(plan, lowers=lowers, restore_fd=None if restore is None else fds[restore])
-    plan["made"] = [path for mount in plan["step_mounts"] for path in mounts.mount_more(mount)]
-    sc.set_hostname(plan["hostname"])
-    sc.join_fresh_keyring()
-    sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
-    sc.prctl(sc.PR_SET_DUMPABLE, 0)
-    for capability in range(LAST_CAPABILITY + 1):
-        if capability not in KEPT_CAPABILITIES:
-            sc.prctl(sc.PR_CAPBSET_DROP, capability)
-    if plan["workdir"] is not None:
-        _make_workdir(plan)
-    return volumes
-
-
-def _make_workdir(plan: dict[str, Any]) -> None:
-    """In a fork something else may stand in its place, whoever had the files put it there: its commands then say so."""
-    try:
-        files.make_folder(plan["workdir"])
-    except OSError:
-        is_fork = "restore_fd" in plan or any(volume["layers"] for volume in plan["volumes"])
-        if not is_fork:
-            raise
-
-
-def _raise_loopback() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP_RUNNING))
 
 
 class Supervisor:
@@ -134,11 +51,14 @@ class Supervisor:
         self.watch_kills = 0
         self.disk: room.DiskWatch | None = None
         if plan["changes"] is not None:
+            # The disk limit refuses writing as a limit on the size of files does, and that must not end a shell.
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             roots = [volume.upper_fd for volume in volumes]
             self.disk = room.DiskWatch(plan["changes"], roots, launcher=self.launcher, spared=self._jobs)
         wall = plan["wall_s"]
         self.wall_deadline = None if wall is None else time.monotonic() + wall
         self.is_sealed = False
+        self.shares_folders = any(mount["tree"] is not None and not mount["is_file"] for mount in plan["step_mounts"])
 
     def run(self) -> None:
         """Serve until the control socket ends."""
@@ -183,7 +103,7 @@ class Supervisor:
         if request is None:
             return False
         try:
-            self._refuse_if_sealed(request.message["op"])
+            self._refuse_if_cut_or_sealed(request.message)
             getattr(self, f"_do_{request.message['op']}")(request.message, request.fds)
         except OSError as error:
             self._reply(request.message, {"errno": error.errno, "problem": error.strerror, "path": error.filename})
@@ -194,8 +114,10 @@ class Supervisor:
                 os.close(fd)
         return True
 
-    def _refuse_if_sealed(self, operation: str) -> None:
-        if self.is_sealed and operation in ("exec", "pty"):
+    def _refuse_if_cut_or_sealed(self, request: wire.Message) -> None:
+        if "problem" in request:
+            raise OSError(request["errno"], request["problem"])
+        if self.is_sealed and request["op"] in ("exec", "pty"):
             raise OSError(errno.EPERM, "the sandbox has been sealed")
 
     def _reply(self, request: wire.Message, answer: wire.Message, fds: tuple[int, ...] = ()) -> None:
@@ -223,7 +145,10 @@ class Supervisor:
         request["limit_bytes"] = None if self.disk is None else self.disk.limit_bytes
         if self.registrar is not None:
             self.registrar.settle()
-        self._track(jobs.start(request, fds, volumes=self.volumes))
+        if jobs.is_done_at_once(request, fds, volumes=self.volumes, shares_folders=self.shares_folders):
+            self._reply(request, {})
+        else:
+            self._track(jobs.start(request, fds, volumes=self.volumes))
 
     def _do_kill(self, request: wire.Message, _: list[int]) -> None:
         for running in self.running.values():
@@ -326,6 +251,7 @@ class Supervisor:
     def _do_tree(self, request: wire.Message, _: list[int]) -> None:
         """What is mounted at a path, or lies in it, for another sandbox to mount."""
         fd = sc.open_tree(request["path"])
+        self.shares_folders = True
         try:
             self._reply(request, {}, (fd,))
         finally:

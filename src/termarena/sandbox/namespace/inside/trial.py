@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from typing import Final
 
 from . import idmaps, removing, zygote
@@ -31,6 +30,8 @@ def main() -> None:
 
 def _try_below(name: str, folder: str) -> None:
     """Run the step in a new folder below one of the host, which is gone afterwards."""
+    import tempfile  # noqa: PLC0415 - the other trials need none
+
     place = tempfile.mkdtemp(prefix=".trial-", dir=folder)
     try:
         _try_inside(name, place)

@@ -5,6 +5,7 @@ A message too long for a packet travels in a memory file whose descriptor comes 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ PACKET_LIMIT: Final = 60_000
 MAX_FDS: Final = 192
 _PLAIN, _SPILLED = b"J", b"M"
 _FD_SPACE: Final = socket.CMSG_SPACE(4 * MAX_FDS)
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 Message = dict[str, Any]
 
@@ -49,7 +51,7 @@ def read_to_end(fd: int) -> bytes:
 
 def send(sock: socket.socket, message: Message, fds: tuple[int, ...] = ()) -> None:
     """Send one message; `BlockingIOError` on a full non-blocking socket, `OSError` when the peer has gone."""
-    body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    body = _ENCODE(message).encode("ascii")
     if len(body) <= PACKET_LIMIT:
         _send_packet(sock, _PLAIN + body, fds)
         return
@@ -68,20 +70,41 @@ def _send_packet(sock: socket.socket, packet: bytes, fds: tuple[int, ...]) -> No
 
 
 def receive(sock: socket.socket) -> Received | None:
-    """The next message, or None at the end; `BlockingIOError` when there is none yet."""
+    """The next message, or None at the end; `BlockingIOError` when there is none yet.
+
+    One whose descriptors could not all be taken (EMFILE) comes without any and has a `problem`: a sandbox with some of
+    its layers would be another one.
+    """
     # recv_fds() of Python 3.11 ignores its flags, and inheritable descriptors would reach other sandboxes.
-    packet, ancillary, _, _ = sock.recvmsg(PACKET_LIMIT + 64, _FD_SPACE, socket.MSG_CMSG_CLOEXEC)
+    packet, ancillary, flags, _ = sock.recvmsg(PACKET_LIMIT + 64, _FD_SPACE, socket.MSG_CMSG_CLOEXEC)
     fds: list[int] = []
     for level, kind, raw in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.extend(int.from_bytes(raw[at : at + 4], "little") for at in range(0, len(raw) - 3, 4))
     if not packet:
         return None
-    if packet[:1] == _SPILLED:
-        spill = fds.pop(0)
-        try:
-            os.lseek(spill, 0, os.SEEK_SET)
-            return Received(json.loads(read_to_end(spill)), fds)
-        finally:
-            os.close(spill)
-    return Received(json.loads(packet[1:]), fds)
+    if not flags & socket.MSG_CTRUNC:
+        return Received(_read_message(packet, fds), fds)
+    try:
+        message = _read_message(packet, fds)
+    finally:
+        for fd in fds:
+            os.close(fd)
+    return Received({**message, "errno": errno.EMFILE, "problem": os.strerror(errno.EMFILE)}, [])
+
+
+def _read_message(packet: bytes, fds: list[int]) -> Message:
+    """The message of a packet; the file of one that was too long is taken from the descriptors. Raises `OSError`."""
+    message: Message
+    if packet[:1] != _SPILLED:
+        message = json.loads(packet[1:])
+        return message
+    if not fds:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    spill = fds.pop(0)
+    try:
+        os.lseek(spill, 0, os.SEEK_SET)
+        message = json.loads(read_to_end(spill))
+    finally:
+        os.close(spill)
+    return message

@@ -1,11 +1,13 @@
 """The fork server: one small single-threaded process that makes every sandbox of a harness.
 
 Its only input is a SEQPACKET socket. When the socket closes, because the harness is gone however it went, it ends;
-each sandbox it made ends with it, and with its own control socket.
+each sandbox it made ends with it, and with its own control socket. A request brings the socket for its answer: for a
+new sandbox that is the control socket, which its process 1 goes on with.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -13,7 +15,7 @@ import signal
 import socket
 from typing import Any, Final
 
-from . import idmaps, removing, seccomp, supervisor, wire
+from . import first, idmaps, removing, seccomp, wire
 from . import syscalls as sc
 
 NAMESPACES: Final = (
@@ -50,8 +52,9 @@ def _detach(sock: socket.socket) -> None:
     os.chdir("/")
     os.umask(0o022)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # What is ignored stays so in whatever is executed later, and a command would need a tenth of its time to undo it.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
     # Ignored, so that the kernel reaps the sandboxes: the harness watches each through a pidfd.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     sc.overwrite_command_line(TITLE)
@@ -75,21 +78,25 @@ class _ForkServer:
 
     def answer(self, request: wire.Received) -> None:
         """Do one request; a failure is sent back as its errno and words."""
-        try:
-            if request.message["op"] == "start":
-                self._start(request.message["plan"], request.fds)
-            else:
-                self._remove(request.message["path"], request.message["ids"])
-        except OSError as error:
-            wire.send(self.sock, {"errno": error.errno, "problem": str(error)})
-        finally:
-            for fd in request.fds:
-                os.close(fd)
+        if not request.fds:  # they could not all be taken, and whoever asks sees his socket closed
+            return
+        answers, *fds = request.fds
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, answers) as sock:
+            try:
+                if request.message["op"] == "start":
+                    self._start(request.message["plan"], sock, fds)
+                else:
+                    self._remove(request.message["path"], request.message["ids"], sock)
+            except OSError as error:
+                _tell(sock, {"errno": error.errno, "problem": str(error)})
+            finally:
+                for fd in fds:
+                    os.close(fd)
 
-    def _start(self, plan: dict[str, Any], fds: list[int]) -> None:
+    def _start(self, plan: dict[str, Any], control: socket.socket, fds: list[int]) -> None:
         # Assembled once and kept: process 1 inherits it.
         seccomp.assemble(watches_owners=plan["records_owners"])
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        gate_out, gate_in = os.pipe()
         trees: list[int] = []
         try:
             lowers = self._lowers(plan, fds, trees)
@@ -97,36 +104,20 @@ class _ForkServer:
             self._lend_changes(plan, trees)
             pid = _clone_joined(plan, fds) if plan["join_fds"] else _clone(plan, fds)
             if pid == 0:
-                supervisor.begin(plan, control=theirs, fds=fds, lowers=lowers)
-            self._release(pid, plan, ours)
+                first.begin(plan, control=control, gate=gate_out, fds=fds, lowers=lowers)
+            _release(pid, plan, control, gate_in)
         finally:
-            ours.close()
-            theirs.close()
-            for fd in trees:
+            for fd in (gate_out, gate_in, *trees):
                 os.close(fd)
 
-    def _remove(self, path: str, ids: dict[str, Any]) -> None:
+    def _remove(self, path: str, ids: dict[str, Any], sock: socket.socket) -> None:
         """Remove a folder of sandboxes in a process of its own, which the harness can wait for."""
         pid = sc.clone()
         if pid == 0:
             removing.begin(path, ids)
         pidfd = os.pidfd_open(pid)
         try:
-            wire.send(self.sock, {"pid": pid}, (pidfd,))
-        finally:
-            os.close(pidfd)
-
-    def _release(self, pid: int, plan: dict[str, Any], ours: socket.socket) -> None:
-        """Give the child its ids and let it go on; it ends if this fails, because its socket closes."""
-        pidfd = os.pidfd_open(pid)
-        try:
-            if not plan["join_fds"]:
-                idmaps.write_maps(pid, plan["ids"])
-            wire.send(ours, {"go": True})
-            wire.send(self.sock, {"pid": pid}, (ours.fileno(), pidfd))
-        except OSError:
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            raise
+            _tell(sock, {"pid": pid}, pidfd)
         finally:
             os.close(pidfd)
 
@@ -190,6 +181,27 @@ class _ForkServer:
         tree = shifted_mount(path, self.map_namespaces[key], is_writable=is_writable)
         # Its owners are nobody's then; by its path the sandbox's root might not even come to it.
         return _plain_mount(path) if tree is None and not is_writable else tree
+
+
+def _tell(sock: socket.socket, answer: wire.Message, *fds: int) -> None:
+    """Answer a request; nobody may wait for it any longer."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        wire.send(sock, answer, fds)
+
+
+def _release(pid: int, plan: dict[str, Any], control: socket.socket, gate: int) -> None:
+    """Give the child its ids and let it go on; it ends if this fails, because its gate closes."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        if not plan["join_fds"]:
+            idmaps.write_maps(pid, plan["ids"])
+        _tell(control, {"pid": pid}, pidfd)
+        os.write(gate, b"x")
+    except OSError:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        raise
+    finally:
+        os.close(pidfd)
 
 
 def _clone(plan: dict[str, Any], fds: list[int]) -> int:

@@ -360,8 +360,10 @@ class Malformed(Case):
         self.assertNotEqual(done.stderr.strip(), b"", "a message on standard error")
 
     def test_malformed_input_is_refused(self):
-        lines = []
-        for n, data in enumerate(self.INPUTS.values()):
+        """And what is well formed between it is not."""
+        lines, inputs = [], list(self.INPUTS.items())
+        inputs[5:5] = [("well formed", b"a,b\n1,2\n"), ("well formed, no rows", b"x\n\n")]
+        for n, (_, data) in enumerate(inputs):
             with open(os.path.join(self.dir, "%d.csv" % n), "wb") as f:
                 f.write(data)
             lines.append("%s %d.csv %d.tcf >/dev/null 2>%d.err\necho $?\n" % (PROGRAM, n, n, n))
@@ -369,8 +371,12 @@ class Malformed(Case):
             f.writelines(lines)
         _, told, _ = guard.run(["/bin/sh", "calls"], self.dir, timeout=60)
         self.assertEqual(len(told.split()), len(lines), "not all calls ended in time")
-        for n, (what, status) in enumerate(zip(self.INPUTS, told.split())):
+        for n, ((what, _), status) in enumerate(zip(inputs, told.split())):
             with self.subTest(what):
+                if what.startswith("well formed"):
+                    self.assertEqual(status, b"0")
+                    self.assertTrue(os.path.lexists(os.path.join(self.dir, "%d.tcf" % n)), "no output was created")
+                    continue
                 self.assertEqual(status, b"2")
                 self.assertGreater(os.path.getsize(os.path.join(self.dir, "%d.err" % n)), 0, "a message on standard error")
                 self.assertFalse(os.path.lexists(os.path.join(self.dir, "%d.tcf" % n)), "output was created")

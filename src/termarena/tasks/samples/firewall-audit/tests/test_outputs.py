@@ -205,13 +205,19 @@ class Query(Case):
 
 class Errors(Case):
     GOOD = "default drop\nchain INPUT\naccept\nchain A\ndrop\n"
+    PACKET = "tcp 1.1.1.1 2.2.2.2 3 4"
+    ANSWERS = {"check": [1, report(GOOD)], "query": [0, Rules(GOOD).query(PACKET) + "\n"]}
 
     def refuse(self, *texts):
-        """All are refused, by the one command or by the other."""
-        self.put("packets", "tcp 1.1.1.1 2.2.2.2 3 4\n")
+        """All are refused, by the one command or by the other; the good file among them is not."""
+        self.put("packets", f"{self.PACKET}\n")
+        texts = (texts[0], self.GOOD, self.GOOD, *texts[1:])
         calls = [["query", self.put(f"{n}.fw", text), "packets"] if n % 2 else ["check", self.put(f"{n}.fw", text)] for n, text in enumerate(texts)]
         for (words, *got), text in zip(self.called(calls), texts):
-            self.assertEqual(got, [2, "", True], (words, text))
+            if text == self.GOOD:
+                self.assertEqual(got[:2], self.ANSWERS[words[0]], (words, text))
+            else:
+                self.assertEqual(got, [2, "", True], (words, text))
 
     def called(self, calls):
         """(words, status, output, is there a message) of each call, all made from one shell."""
@@ -245,8 +251,12 @@ class Errors(Case):
     def test_wrong_command_line_and_missing_files(self):
         self.put("rules", self.GOOD)
         calls = [[], ["check"], ["check", "missing"], ["query", "rules"], ["query", "rules", "missing"], ["query", "missing", "rules"], ["explain", "rules"], ["check", "rules", "rules"]]
+        calls.insert(3, ["check", "rules"])
         for words, *got in self.called(calls):
-            self.assertEqual(got, [2, "", True], words)
+            if words == ["check", "rules"]:
+                self.assertEqual(got[:2], self.ANSWERS["check"], words)
+            else:
+                self.assertEqual(got, [2, "", True], words)
 
 
 if __name__ == "__main__":
