@@ -81,7 +81,8 @@ def test_second_version_limits(second_version: Path) -> None:
     host = _find(second_version)
     made = host.plan("termarena-x")
     assert made is not None
-    made.make(Limits(cpus=1.5, memory_bytes=GIB, pids=77), owner=None)
+    made.make_joined()
+    made.limit(Limits(cpus=1.5, memory_bytes=GIB, pids=77))
     (folder,) = made.folders
     assert folder == second_version / "cg/user.slice/me.scope/termarena-x"
     found = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
@@ -102,7 +103,8 @@ def test_second_version_limits(second_version: Path) -> None:
 def test_second_version_usage(second_version: Path) -> None:
     made = _find(second_version).plan("termarena-x")
     assert made is not None
-    made.make(Limits(), owner=None)
+    made.make_joined()
+    made.limit(Limits())
     (folder,) = made.folders
     (folder / "memory.events").write_text("oom 2\noom_kill 3\n")
     (folder / "memory.peak").write_text("12345678\n")

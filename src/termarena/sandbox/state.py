@@ -94,14 +94,26 @@ def claim(folder: Path, about: Mapping[str, object], *, is_shared: bool = False)
 class Trace:
     """The trace of one sandbox; `lock_fd` is to be handed to its process 1 and then closed."""
 
-    def __init__(self, home: Path, sandbox_id: str, *, root: str, cgroups: tuple[Path, ...], changes: str) -> None:
-        """Creates the folder and takes the lock; `changes` is where they are kept.
+    def __init__(self, home: Path, sandbox_id: str, *, cgroups: tuple[Path, ...]) -> None:
+        """Creates the folder and takes the lock, for a sandbox that is none yet: `describe` makes it one to others.
 
         Raises `OSError` where the home is not writable.
         """
         self.folder = home / SANDBOXES / sandbox_id
-        about = about_now(root=root, cgroups=[str(path) for path in cgroups], changes=changes)
-        self.lock_fd = claim(self.folder, about)
+        self._cgroups = [str(path) for path in cgroups]
+        self.lock_fd = claim(self.folder, about_now(cgroups=self._cgroups, is_waiting=True))
+
+    def describe(self, *, root: str, changes: str) -> None:
+        """Say what the sandbox is, and where its changes are kept. Raises `OSError`."""
+        about = about_now(root=root, cgroups=self._cgroups, changes=changes)
+        # In one write and at least as long as what was there: nobody reads the half of it.
+        text = json.dumps(about).encode()
+        fd = os.open(self.folder / LOCK, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            os.write(fd, text.ljust(size))
+        finally:
+            os.close(fd)
 
     def release(self) -> None:
         """Close our copy of the lock; the sandbox's process 1 keeps it locked while it lives."""
@@ -172,10 +184,12 @@ def _is_folder_of(path: Path, before_s: float) -> bool:
 
 
 def list_traces(parent: Path) -> tuple[SandboxRecord, ...]:
-    """Every sandbox that left a trace below a folder, alive or not."""
+    """Every sandbox that left a trace below a folder, alive or not; what only waits to be one is left out."""
     records = []
     for folder in _folders(parent):
         about = _about(folder)
+        if about.get("is_waiting"):
+            continue
         pid = about.get("harness_pid")
         records.append(
             SandboxRecord(

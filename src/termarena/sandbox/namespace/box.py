@@ -120,8 +120,6 @@ class NamespaceSandbox:
         async with asyncio.timeout(timeout_s):
             message = (await self._channel.open()).message
         self.made_for_mounts = tuple(message.get("made", ()))
-        if self._held.cgroup is not None and not message.get("is_born"):
-            self._held.cgroup.forget_born()
         return message
 
     def _take_event(self, received: wire.Received) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies, oom_kills, read_usage
+from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies, read_usage
 from termarena.sandbox.state import BUSY_S, remove_cgroups
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ INNER: Final = "commands"
 BORN_IN_KERNEL: Final = (5, 7)
 """Since when a process can be forked into a group."""
 FREEZE, EVENTS, PROCS = "cgroup.freeze", "cgroup.events", "cgroup.procs"
+KILLS: Final = b"\noom_kill "
+COUNTERS_BYTES: Final = 4096
 V2_REMEDY: Final = "start the harness with: systemd-run --user --scope -p Delegate=yes …"
 
 
@@ -45,6 +47,8 @@ class Cgroup:
     """Controller → folder."""
     born: Path | None = None
     """Version 1: the group of the unified hierarchy that holds process 1, and below it the one of the commands."""
+    _kills_fd: int = -1
+    """Where the memory limit's kills are counted: asked for before and after every command."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -60,17 +64,26 @@ class Cgroup:
         """What the groups have counted."""
         return read_usage(self.groups if self.frozen is None else {UNIFIED: self.frozen, **self.groups})
 
-    def make(self, limits: Limits, *, owner: tuple[int, int] | None) -> None:
-        """Make the groups with their limits; those that process 1 forks in are given to `owner`. Raises `OSError`."""
-        for folder in self.folders:
-            folder.mkdir()
-        for controller, folder in self.groups.items():
-            _write_limits(folder, controller, limits, version=self.version)
+    def make_born(self, *, owner: tuple[int, int] | None) -> None:
+        """Make the groups that process 1 and its commands are born in, if there are to be any; they are `owner`'s.
+
+        Raises `OSError`.
+        """
         if self.born is not None:
             for folder in (self.born, self.born / INNER):
                 folder.mkdir()
                 if owner is not None:
                     os.chown(folder / PROCS, *owner)
+
+    def make_joined(self) -> None:
+        """Make the groups that commands join. Raises `OSError`."""
+        for folder in self.folders:
+            folder.mkdir()
+
+    def limit(self, limits: Limits) -> None:
+        """Set the limits. Raises `OSError`."""
+        for controller, folder in self.groups.items():
+            _write_limits(folder, controller, limits, version=self.version)
 
     def open_procs(self) -> list[int]:
         """Descriptors of the files a process writes `0` to in order to join; the caller closes them."""
@@ -79,12 +92,12 @@ class Cgroup:
         return [os.open(folder / name, os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
 
     def open_born(self) -> list[int]:
-        """The group of process 1 and that of the commands, to be born in; empty where they join. The caller closes."""
-        if self.born is None:
-            return []
-        return [
-            os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for folder in (self.born, self.born / INNER)
-        ]
+        """The group of process 1, to be born in; none where there is none. The caller closes it."""
+        return [] if self.born is None else [os.open(self.born, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+
+    def open_inner(self) -> list[int]:
+        """The group of the commands, to be born in; none where they join. The caller closes it."""
+        return [] if self.born is None else [os.open(self.born / INNER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
 
     def open_freezer(self) -> list[int]:
         """What freezes, to write to, and what tells when it is done; empty where there is none. The caller closes."""
@@ -96,12 +109,25 @@ class Cgroup:
         ]
 
     def oom_kills(self) -> int:
-        """How many processes the memory limit has killed so far; 0 where memory is not limited."""
-        return oom_kills(self.groups) or 0
+        """How many processes the memory limit has killed so far; 0 where memory is not limited, or no more."""
+        if "memory" not in self.groups:
+            return 0
+        try:
+            if self._kills_fd < 0:
+                name = "memory.oom_control" if self.version == 1 else "memory.events"
+                self._kills_fd = os.open(self.groups["memory"] / name, os.O_RDONLY | os.O_CLOEXEC)
+            told = os.pread(self._kills_fd, COUNTERS_BYTES, 0)
+        except OSError:
+            return 0
+        _, _, rest = told.partition(KILLS)
+        return int(rest.split(None, 1)[0]) if rest else 0
 
     def remove(self, *, patience_s: float = BUSY_S) -> bool:
         """Remove the groups, and give a process that is leaving one a moment. Whether they are gone: else the sandbox's
         trace has to stay for the sweep."""
+        if self._kills_fd >= 0:
+            os.close(self._kills_fd)
+            self._kills_fd = -1
         return remove_cgroups([*self.every_folder], patience_s=patience_s)
 
     def forget_born(self) -> None:

@@ -175,14 +175,16 @@ class Commands:
         """The answer to a request; a cancelled wait ends what it started, one never answered ends the sandbox."""
         backstop = None if timeout_s is None else timeout_s + GRACE_S + BACKSTOP_S
         try:
-            done, _ = await asyncio.wait({future}, timeout=backstop)
+            if backstop is None:
+                return await future
+            async with asyncio.timeout(backstop):
+                return await future
         except asyncio.CancelledError:
             await asyncio.shield(self._end(number))
             raise
-        if not done:
+        except TimeoutError as error:
             await self._rules.give_up()
-            raise SandboxBroken(self._channel.sandbox, "its process 1 did not end a command in time")
-        return future.result()
+            raise SandboxBroken(self._channel.sandbox, "its process 1 did not end a command in time") from error
 
     async def _end(self, number: int) -> None:
         with contextlib.suppress(SandboxBroken):

@@ -16,22 +16,23 @@ from termarena.sandbox.namespace.cgroups import CgroupHost, find_cgroups
 from termarena.sandbox.namespace.holdings import Holdings
 from termarena.sandbox.namespace.ids import IdMap, choose_ids
 from termarena.sandbox.namespace.imageroots import ImageRoots
-from termarena.sandbox.namespace.launcher import Launched, Launcher
+from termarena.sandbox.namespace.launcher import Launcher
 from termarena.sandbox.namespace.ondisk import DiskLayers
+from termarena.sandbox.namespace.places import Places
 from termarena.sandbox.namespace.plan import Plan
 from termarena.sandbox.namespace.rootfs import Base, RootStore
 from termarena.sandbox.namespace.snapshots import load_snapshot
 from termarena.sandbox.namespace.worker import Disk, Joining, LayerWorker
 from termarena.sandbox.spec import PROXY_PORT, Feature, SandboxSpec
 from termarena.sandbox.staged import sweep_staged
-from termarena.sandbox.state import SANDBOXES, Trace, default_home, list_traces, sweep_dead
+from termarena.sandbox.state import SANDBOXES, default_home, list_traces, sweep_dead
 from termarena.sandbox.way_out import way_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
-    from termarena.sandbox.namespace.ondisk import Changes, Keep
+    from termarena.sandbox.namespace.ondisk import Keep
 
 __all__ = ["NamespaceDriver"]
 
@@ -67,6 +68,7 @@ class NamespaceDriver:
         self._cgroups: CgroupHost | None = None
         self._ids: IdMap | None = None
         self._disk = DiskLayers(self._home, self._launcher, lambda: self.ids, keep=keep)
+        self._places = Places(self._home, self._launcher, find=self._find, using_home=self._using_home)
         self._is_prepared = False
 
     @property
@@ -86,6 +88,7 @@ class NamespaceDriver:
         """Wait until the files of ended sandboxes are removed; end the fork server and what is still alive."""
         self._images.close()
         try:
+            await self._places.aclose()
             await asyncio.to_thread(self._disk.settle)
         finally:  # whoever waits no longer for files wants the processes ended all the same
             await asyncio.to_thread(self._launcher.close)
@@ -298,10 +301,9 @@ class NamespaceDriver:
         try:
             if snapshot is not None:
                 await plan.fork(snapshot)
-            held, launched = await self._launch(plan)
+            box = await self._launch(plan, kind)
         finally:
             plan.close()
-        box = kind(plan.sandbox_id, spec, launched.control, held)
         try:
             answer = await box.ready(START_TIMEOUT_S)
         except BaseException as error:
@@ -316,40 +318,44 @@ class NamespaceDriver:
             raise SandboxStartError(
                 f"the sandbox could not be assembled: {answer['failed']}", hint="run: termarena doctor"
             )
+        self._places.look_ahead()
         return box
 
     async def _is_for_disk(self, spec: SandboxSpec) -> bool:
         with self._using_home():
             return await self._disk.wants(spec.limits)
 
-    async def _launch(self, plan: Plan) -> tuple[Holdings, Launched]:
-        trace = changes = None
+    async def _launch(self, plan: Plan, kind: type[NamespaceSandbox]) -> NamespaceSandbox:
+        """A sandbox that is assembling itself, or nothing left of it."""
         try:
-            # The trace comes first: a kill between the two must not leave cgroups that nobody knows of.
-            kept = "disk" if plan.is_on_disk else "memory"
+            place = await self._places.take(plan.joined)
+        except OSError as error:
+            raise _refused(error) from error
+        changes = None
+        try:
             with self._using_home():
-                trace = Trace(
-                    self._home, plan.sandbox_id, root=plan.spec.root.kind, cgroups=plan.cgroup_folders, changes=kept
-                )
-                plan.add_fd(trace.lock_fd)
+                place.trace.describe(root=plan.spec.root.kind, changes="disk" if plan.is_on_disk else "memory")
                 if plan.is_on_disk:
-                    changes = self._disk.make(plan.sandbox_id)
+                    changes = self._disk.make(place.sandbox_id)
                     plan.keep_in(changes)
-            plan.open_cgroup()
-            launched = await self._launcher.launch(plan.message, tuple(plan.fds))
+            plan.put_in(place)
+            await place.tell(plan.message, plan.fds)
         except BaseException as error:
-            self._undo(plan, trace, changes)
+            await asyncio.shield(asyncio.to_thread(place.end, self._launcher))
+            if changes is not None:
+                changes.release()
+                self._disk.drop((changes.layer,))
             if isinstance(error, OSError):
-                raise SandboxStartError(f"the host refused: {error}", hint="run: termarena doctor") from error
+                raise _refused(error) from error
             raise
-        trace.release()
         if changes is not None:
             changes.release()
+        control, process = place.hand_over()
         held = Holdings(
-            trace=trace,
-            cgroup=plan.cgroup,
-            pidfd=launched.pidfd,
-            host_pid=launched.pid,
+            trace=place.trace,
+            cgroup=place.cgroup,
+            pidfd=process.pidfd,
+            host_pid=process.pid,
             has_users=plan.has_users,
             base_digest=plan.base.digest,
             scratch=self._home,
@@ -357,16 +363,7 @@ class NamespaceDriver:
             layers=tuple(plan.layers),
             is_on_disk=plan.is_on_disk,
         )
-        return held, launched
-
-    def _undo(self, plan: Plan, trace: Trace | None, changes: Changes | None) -> None:
-        """Remove what was made for a sandbox that did not come to be."""
-        is_gone = plan.cgroup is None or plan.cgroup.remove()
-        if trace is not None and is_gone:
-            trace.remove()
-        if changes is not None:
-            changes.release()
-            self._disk.drop((changes.layer,))
+        return kind(place.sandbox_id, plan.spec, control, held)
 
     @asynccontextmanager
     async def _networked(
@@ -380,3 +377,7 @@ class NamespaceDriver:
         listener = await box.doors.listen(PROXY_PORT)
         async with way_out(box, spec, listener, has_users=self.ids.has_users, inside=box.doors.reaching(names)):
             yield
+
+
+def _refused(error: OSError) -> SandboxStartError:
+    return SandboxStartError(f"the host refused: {error}", hint="run: termarena doctor")

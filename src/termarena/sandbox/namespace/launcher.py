@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import signal
@@ -30,13 +29,16 @@ FULL_PAUSE_S: Final = 0.002
 STOP_TIMEOUT_S: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Launched:
-    """A process 1 that is assembling its sandbox: the socket to it, and a pidfd; the receiver owns both."""
+    """A process 1 that waits to hear what it is to be; the receiver owns the descriptors."""
 
-    control: socket.socket
-    pidfd: int
     pid: int
+    pidfd: int
+    is_born: bool
+    """Whether it is in the cgroup that was given."""
+    shift_fd: int | None
+    """The user namespace with the ids of sandboxes, where folders can be lent with them."""
 
 
 class Launcher:
@@ -72,26 +74,21 @@ class Launcher:
         wire.send(ours, {"parent": os.getpid() if is_main else None})
         self._socket = ours
 
-    async def launch(self, plan: dict[str, Any], fds: tuple[int, ...]) -> Launched:
-        """Ask for one sandbox; a cancelled wait takes what comes of it down again. Raises `SandboxStartError`."""
-        request = {"op": "start", "plan": plan}
+    async def answer(self, control: socket.socket) -> Launched:
+        """Wait for what was asked for. Raises `SandboxStartError`."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                while (control := self._ask(request, fds)) is None:  # noqa: ASYNC110 - nothing tells when there is room
-                    await asyncio.sleep(FULL_PAUSE_S)
-                try:
-                    await until_readable(control.fileno())
-                except asyncio.CancelledError:
-                    threading.Thread(target=_take_down, args=(control,), daemon=True).start()
-                    raise
+                await until_readable(control.fileno())
         except TimeoutError as error:
             raise _mute(error) from error
-        try:
-            answer = _answer(control)
-        except SandboxStartError:
-            control.close()
-            raise
-        return Launched(control, answer.fds[0], answer.message["pid"])
+        return self.answer_now(control)
+
+    def answer_now(self, control: socket.socket) -> Launched:
+        """The same, blocking."""
+        control.settimeout(ANSWER_TIMEOUT_S)
+        answer = _answer(control)
+        pidfd, *shift = answer.fds
+        return Launched(answer.message["pid"], pidfd, answer.message["is_born"], shift[0] if shift else None)
 
     def remove(self, folder: Path, ids: dict[str, Any]) -> int:
         """Have a folder removed by a process that may; a pidfd of that process, which the caller closes.
@@ -99,7 +96,7 @@ class Launcher:
         Blocks for some milliseconds. Raises `SandboxStartError`.
         """
         give_up = time.monotonic() + ANSWER_TIMEOUT_S
-        while (answers := self._ask({"op": "remove", "path": str(folder), "ids": ids}, ())) is None:
+        while (answers := self.try_asking({"op": "remove", "path": str(folder), "ids": ids}, ())) is None:
             if time.monotonic() > give_up:
                 raise _mute(TimeoutError("no room for a request"))
             time.sleep(FULL_PAUSE_S)
@@ -107,7 +104,7 @@ class Launcher:
             answers.settimeout(ANSWER_TIMEOUT_S)
             return _answer(answers).fds[0]
 
-    def _ask(self, request: dict[str, Any], fds: tuple[int, ...]) -> socket.socket | None:
+    def try_asking(self, request: dict[str, Any], fds: tuple[int, ...]) -> socket.socket | None:
         """Send a request; where its answer will come, or None if there is no room for it now.
 
         An ordinary user can have only so many descriptors on their way at once (ETOOMANYREFS).
@@ -142,16 +139,6 @@ class Launcher:
 
 def _mute(error: OSError) -> SandboxStartError:
     return SandboxStartError(f"the fork server does not answer: {error}")
-
-
-def _take_down(control: socket.socket) -> None:
-    """End what comes of a request that nobody waits for any longer."""
-    control.settimeout(ANSWER_TIMEOUT_S)
-    with control, contextlib.suppress(SandboxStartError):
-        pidfd = _answer(control).fds[0]
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        os.close(pidfd)
 
 
 def _answer(answers: socket.socket) -> wire.Received:

@@ -1,13 +1,13 @@
-"""What the fork server is asked for when a sandbox is to be made."""
+"""What a process 1 is told when it is to be a sandbox."""
 
 from __future__ import annotations
 
 import os
 import resource
-import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import ImageError
+from termarena.sandbox.namespace.inside.lending import lend
 from termarena.sandbox.namespace.ondisk import hold, memory_share
 from termarena.sandbox.namespace.snapshots import NamespaceSnapshot
 from termarena.sandbox.namespace.worker import Joining
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.namespace.cgroups import CgroupHost
     from termarena.sandbox.namespace.ids import IdMap
     from termarena.sandbox.namespace.ondisk import Changes
+    from termarena.sandbox.namespace.places import Place
     from termarena.sandbox.namespace.rootfs import Base
     from termarena.sandbox.namespace.worker import Disk
     from termarena.sandbox.spec import Limits, SandboxSpec
@@ -31,13 +32,12 @@ STAGING_BYTES: Final = 4 << 20
 
 
 class Plan:
-    """What the fork server is asked for, and the descriptors that go with it."""
+    """What process 1 is told, and the descriptors that go with it."""
 
     def __init__(
         self, spec: SandboxSpec, base: Base, *, cgroups: CgroupHost, ids: IdMap, is_on_disk: bool = False
     ) -> None:
         """Opens nothing yet; `is_on_disk`: its changes are to be kept in a folder, which `keep_in` names."""
-        self.sandbox_id = f"ta-{secrets.token_hex(6)}"
         self.spec = spec
         self.base = base
         self.ids = ids
@@ -45,7 +45,8 @@ class Plan:
         self.layers: list[Path] = []
         """The folders of changes on disk that it lies on, its own and those of what it is a fork of."""
         self.fds: list[int] = []
-        self.cgroup = cgroups.plan(f"termarena-{self.sandbox_id}")
+        self.joined: tuple[int, ...] = ()
+        """The namespaces of another sandbox that it is to be in."""
         self._own_fds: list[int] = []
         limits = spec.limits
         has_memory_group = cgroups.has("memory")
@@ -62,6 +63,7 @@ class Plan:
             "shm_bytes": min(SHM_BYTES, in_memory),
             "hostname": spec.hostname,
             "workdir": spec.workdir,
+            "user": spec.user,
             "ids": ids.as_plan(),
             "cgroup_fds": [],
             "born_fds": [],
@@ -74,13 +76,7 @@ class Plan:
             "pristine_system": spec.pristine_system,
             "records_owners": not ids.has_users and spec.root.kind != "host",
             "step_mounts": [],
-            "join_fds": [],
         }
-
-    @property
-    def cgroup_folders(self) -> tuple[Path, ...]:
-        """What to remove when the sandbox has ended."""
-        return () if self.cgroup is None else self.cgroup.every_folder
 
     @property
     def has_users(self) -> bool:
@@ -101,7 +97,7 @@ class Plan:
     def lend(self, lent: Disk | Joining) -> None:
         """Lend it a folder of the host, or what is another sandbox's; descriptors stay the caller's."""
         if isinstance(lent, Joining):
-            self.message["join_fds"] = [self.add_fd(fd) for fd in lent.namespaces]
+            self.joined = lent.namespaces
             self.message["records_owners"] = not self.ids.has_users
         else:
             self.message["disk"] = {"path": str(lent.folder), "holds_changes": lent.holds_changes}
@@ -110,18 +106,17 @@ class Plan:
             tree = None if mount.tree_fd is None else self.add_fd(mount.tree_fd)
             self.message["step_mounts"].append({**mount.as_plan(), "tree": tree})
 
-    def open_cgroup(self) -> None:
-        """Make the sandbox's cgroups and send the ways into them along."""
-        if self.cgroup is None:
-            return
-        self.cgroup.make(self.spec.limits, owner=self.ids.root if os.geteuid() == 0 else None)
-        for name, opened in (
-            ("cgroup_fds", self.cgroup.open_procs()),
-            ("born_fds", self.cgroup.open_born()),
-            ("freezer_fds", self.cgroup.open_freezer()),
-        ):
-            self._own_fds += opened
-            self.message[name] = [self.add_fd(fd) for fd in opened]
+    def put_in(self, place: Place) -> None:
+        """Set the limits of the place's cgroups, and send along the ways into them and what it lies on.
+
+        Raises `OSError`.
+        """
+        if place.cgroup is not None:
+            place.cgroup.limit(self.spec.limits)
+        for name, fds in place.ways.items():
+            self.message[name] = [self.add_fd(fd) for fd in fds]
+        shift_fd = None if place.launched is None else place.launched.shift_fd
+        self._own_fds += lend(self.message, self.fds, shift_fd)
 
     async def fork(self, snapshot: Snapshot) -> None:
         """Begin from a snapshot's layers; raises `ImageError` when they belong on another base."""

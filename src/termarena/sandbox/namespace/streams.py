@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Collector", "Feeder", "Pipes"]
 
 CHUNK: Final = 1 << 18
+LISTEN_AFTER_S: Final = 0.01
+"""Most commands have ended by then, and what they wrote is in the pipe: nobody had to be woken for it."""
 SOCKET_BYTES: Final = 1 << 20
 """More than a socket of the usual size holds of what was written and not yet read."""
 
@@ -38,7 +40,10 @@ class Collector:
         self.kept = Kept(keep_bytes, tail_bytes)
         self._fd = fd
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(fd, self._read_once)
+        self._begins = self._loop.call_later(LISTEN_AFTER_S, self._listen)
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._fd, self._read_once)
 
     def _read_once(self) -> bool:
         """Whether there may be more at once."""
@@ -70,6 +75,7 @@ class Collector:
         """Stop reading."""
         if self.is_open:
             self.is_open = False
+            self._begins.cancel()
             self._loop.remove_reader(self._fd)
             os.close(self._fd)
 

@@ -9,14 +9,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Any, Final
+import time
+from typing import Any, Final, NamedTuple
 
 from . import owners
 from . import syscalls as sc
 
 RESOLVE: Final = sc.RESOLVE_IN_ROOT | sc.RESOLVE_NO_MAGICLINKS
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PASSWD, GROUP = ACCOUNTS = ("/etc/passwd", "/etc/group")
 PASSWD_LIMIT: Final = 1 << 20
+SETTLED_NS: Final = 1_000_000_000
+
+FileState = tuple[int, int, int, int]
 
 
 def open_inside(path: str, flags: int, *, mode: int = 0) -> int:
@@ -55,20 +60,54 @@ class Identity:
 
 def find_user(wanted: str) -> Identity:
     """`name`, `uid` or either with `:group`; raises `LookupError` when the sandbox has no such name."""
+    state = tuple(_state(path) for path in ACCOUNTS)
+    known = _known.get(wanted)
+    if known is None or known.state != state:
+        known = Known(state, _look_up(wanted))
+        if _is_old(state):
+            _known[wanted] = known
+    found = known.identity
+    home = found.home if _is_folder(found.home) else "/"
+    return Identity(found.uid, found.gid, name=found.name, home=home, groups=found.groups)
+
+
+class Known(NamedTuple):
+    """Who a word means as long as the files of accounts are as they were."""
+
+    state: tuple[FileState | None, ...]
+    identity: Identity
+
+
+_known: Final[dict[str, Known]] = {}
+
+
+def _state(path: str) -> FileState | None:
+    """What changes with a file's content."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns
+
+
+def _is_old(state: tuple[FileState | None, ...]) -> bool:
+    """Whether a further change would show: two within one tick of the clock have the same time."""
+    return all(found is None or time.time_ns() - found[3] > SETTLED_NS for found in state)
+
+
+def _look_up(wanted: str) -> Identity:
     name, _, group = wanted.partition(":")
-    entry = next((row for row in _table("/etc/passwd", name) if _is_named(row, name)), None)
+    entry = next((row for row in _table(PASSWD, name) if _is_named(row, name)), None)
     if entry is None:
         if not name.isdecimal() and name != "root":
             raise LookupError(f"the sandbox has no user {name}")
         uid = 0 if name == "root" else int(name)
         found = Identity(uid, uid, name=name, home="/root" if uid == 0 else "/", groups=[])
     else:
-        groups = [int(row[2]) for row in _table("/etc/group", entry[0]) if entry[0] in row[3].split(",")]
+        groups = [int(row[2]) for row in _table(GROUP, entry[0]) if entry[0] in row[3].split(",")]
         found = Identity(int(entry[2]), int(entry[3]), name=entry[0], home=entry[5] or "/", groups=groups)
     if group:
         found.gid = find_group(group)
-    if not _is_folder(found.home):
-        found.home = "/"
     return found
 
 
@@ -88,7 +127,7 @@ def find_group(group: str) -> int:
     """A group's number by its name or number; raises `LookupError`."""
     if group.isdecimal():
         return int(group)
-    for row in _table("/etc/group", group):
+    for row in _table(GROUP, group):
         if row[0] == group:
             return int(row[2])
     raise LookupError(f"the sandbox has no group {group}")
@@ -104,7 +143,7 @@ def _table(path: str, word: str) -> list[list[str]]:
         text = os.read(fd, PASSWD_LIMIT).decode(errors="surrogateescape")
     finally:
         os.close(fd)
-    width = 7 if path.endswith("passwd") else 4
+    width = 7 if path == PASSWD else 4
     rows = [line.split(":") for line in text.splitlines() if word in line]
     return [row for row in rows if len(row) == width and row[2].isdecimal() and (width == 4 or row[3].isdecimal())]  # noqa: PLR2004 - group(5) has four columns
 

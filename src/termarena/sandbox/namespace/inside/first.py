@@ -21,31 +21,21 @@ DROPPED_CAPABILITIES: Final = tuple(number for number in range(41) if number not
 SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 
 
-def begin(
-    plan: dict[str, Any], *, control: socket.socket, gate: int, fds: list[int], lowers: list[list[int | str]]
-) -> NoReturn:
-    """Become process 1: wait at the gate for the ids, assemble, serve. Never returns to the fork server's code."""
+def begin(control: socket.socket, *, gate: int, lock: int) -> NoReturn:
+    """Become process 1: wait at the gate for the ids, make what every sandbox has, hear what this one is to be, serve.
+
+    Never returns to the fork server's code. `lock` is only to be kept.
+    """
     try:
-        lent = [] if plan["disk"] is None else [plan["disk"]["fd"], *(mount["fd"] for mount in plan["step_mounts"])]
-        lent += [] if plan["changes"] is None else [plan["changes"]["fd"]]
-        for mount in plan["step_mounts"]:
-            if mount["tree"] is not None:
-                mount["fd"] = fds[mount["tree"]]
-        _become_first(
-            gate,
-            keep={
-                control.fileno(),
-                *fds,
-                *(fd for fd in lent if fd is not None),
-                *(lower for group in lowers for lower in group if isinstance(lower, int)),
-            },
-        )
+        _become_first(gate, keep={control.fileno(), lock})
         try:
-            volumes = _assemble(plan, fds, lowers)
-        except (OSError, ValueError, StopIteration) as error:
+            last_pid_fd = _prepare()
+            plan, fds = _hear(control)
+            volumes = _assemble(plan, fds, last_pid_fd)
+        except (OSError, ValueError) as error:
             wire.send(control, {"failed": str(error), "errno": getattr(error, "errno", None)})
             os._exit(1)
-        wire.send(control, {"ready": True, "is_born": bool(plan["born_fds"]), "made": plan["made"]})
+        wire.send(control, {"ready": True, "made": plan["made"]})
         supervisor.Supervisor(plan, control, volumes=volumes, fds=fds).run()
     except BaseException:  # noqa: BLE001 - the top of a process: nothing above could handle it, and process 1 must end
         sys.excepthook(*sys.exc_info())
@@ -67,17 +57,34 @@ def _become_first(gate: int, *, keep: set[int]) -> None:
     sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _assemble(plan: dict[str, Any], fds: list[int], lowers: list[list[int | str]]) -> list[mounts.Volume]:
+def _hear(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Wait for the plan, and the descriptors that it names; end where none will come."""
+    request = wire.receive(control)
+    if request is None:
+        os._exit(0)
+    if "problem" in request.message:
+        raise OSError(request.message["errno"], request.message["problem"])
+    return request.message, request.fds
+
+
+def _prepare() -> int | None:
+    """What no plan changes; the file systems of the kernel are the larger part of a start."""
     _raise_loopback()
-    restore = plan.get("restore_fd")
-    volumes = mounts.assemble(plan, lowers=lowers, restore_fd=None if restore is None else fds[restore])
-    plan["made"] = [path for mount in plan["step_mounts"] for path in mounts.mount_more(mount)]
-    sc.set_hostname(plan["hostname"])
+    last_pid_fd = mounts.prepare()
     sc.join_fresh_keyring()
-    sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
-    sc.prctl(sc.PR_SET_DUMPABLE, 0)
     for capability in DROPPED_CAPABILITIES:
         sc.prctl(sc.PR_CAPBSET_DROP, capability)
+    return last_pid_fd
+
+
+def _assemble(plan: dict[str, Any], fds: list[int], last_pid_fd: int | None) -> list[mounts.Volume]:
+    mounts.take_descriptors(plan, fds)
+    restore = plan.get("restore_fd")
+    volumes = mounts.assemble(plan, last_pid_fd, restore_fd=None if restore is None else fds[restore])
+    plan["made"] = [path for mount in plan["step_mounts"] for path in mounts.mount_more(mount)]
+    sc.set_hostname(plan["hostname"])
+    sc.prctl(sc.PR_SET_NO_NEW_PRIVS, 1)
+    sc.prctl(sc.PR_SET_DUMPABLE, 0)
     if plan["workdir"] is not None:
         _make_workdir(plan)
     return volumes

@@ -1,7 +1,8 @@
 """The file system of one sandbox, assembled by its process 1 before anything else runs in it.
 
 Everything happens below a tmpfs that hides one folder of the host in this mount namespace only; the mounts get neutral
-names there, so that no path of the host shows in the sandbox's mount table.
+names there, so that no path of the host shows in the sandbox's mount table. What every sandbox has is prepared before
+it is known which one it will be; the root file system and the sizes come after that.
 """
 
 from __future__ import annotations
@@ -12,42 +13,16 @@ import os
 import stat
 from typing import Any, Final, NamedTuple, NoReturn
 
-from . import files, merge, pristine, tar, unpack
+from . import files, kernelfs, merge, pristine, tar, unpack
 from . import syscalls as sc
 
-STAGING_CANDIDATES: Final = ("/tmp", "/run", "/mnt", "/var", "/usr")  # noqa: S108 - hidden under a private mount, never used
-DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
-DEVICE_LINKS: Final = (
-    ("/proc/self/fd", "fd"), ("/proc/self/fd/0", "stdin"), ("/proc/self/fd/1", "stdout"),
-    ("/proc/self/fd/2", "stderr"), ("pts/ptmx", "ptmx"),
-)  # fmt: skip
-HIDDEN_FILES: Final = (
-    "kcore",
-    "keys",
-    "key-users",
-    "timer_list",
-    "kallsyms",
-    "kmsg",
-    "sched_debug",
-    "latency_stats",
-    "config.gz",
-)
-HIDDEN_FOLDERS: Final = ("acpi", "scsi")
-READ_ONLY: Final = ("sys", "sysrq-trigger", "irq", "bus", "fs", "asound", "driver", "mtrr", "tty")
-HIDDEN_SYS: Final = (
-    "firmware",
-    "fs/cgroup",
-    "kernel/debug",
-    "kernel/security",
-    "kernel/tracing",
-    "fs/bpf",
-    "fs/selinux",
-)
+STAGING_CANDIDATES: Final = ("/sys/fs/cgroup", "/sys/kernel/security", "/sys/kernel/debug", "/sys/fs/bpf")
+"""Folders of the kernel that are there to be mounted on: nothing that a plan could name lies below them."""
+STAGING_OPTIONS: Final = "size=1m,nr_inodes=256,mode=755"
 DISK, CHANGES = "disk", "changes"
 """A folder that was lent for work, and the one that keeps the changes."""
 MOST_LAYERS: Final = 48
 """Of a snapshot: their names have to fit in a page of mount options."""
-SAFE: Final = sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC
 
 PIDS_PER_FORK, MOST_FORKS = 2000, 10
 """A fork counts its processes from further on than what it was forked from: the number of a process that is gone, in a
@@ -72,25 +47,46 @@ class Volume:
         self.tree_fds = tree_fds
 
 
-def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd: int | None) -> list[Volume]:
-    """Build the root that `plan` describes and move into it; `lowers` has one list per volume, uppermost first.
+def prepare() -> int | None:
+    """Stage what every sandbox has, and stay in the staging folder; a descriptor that `assemble` takes.
 
-    A lower is the descriptor of a detached mount, or a path of the host. Behind those of the volumes come the folders
-    that are mounted, one by one. `restore_fd` is a snapshot whose layers come above the lowers. Raises `OSError` of the
-    step that failed, `ValueError` for a snapshot that cannot be read.
+    Raises `OSError` of the step that failed.
     """
     sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
-    opened = [[_path_of(lower) for lower in group] for group in lowers]
-    disk = plan.get("disk")
-    lent = {name: _path_of(one["path"] if one["fd"] is None else one["fd"]) for name, one in _folders_lent(plan)}
+    staging = next((path for path in STAGING_CANDIDATES if os.path.isdir(path)), None)
+    if staging is None:
+        raise OSError(errno.ENOENT, "no folder of /sys can be mounted on", STAGING_CANDIDATES[0])
+    sc.mount("none", staging, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=STAGING_OPTIONS)
+    os.chdir(staging)
+    os.mkdir("new")
+    for name in kernelfs.NAMES:
+        os.makedirs(f"kernel/{name}")
+    return kernelfs.mount_all("kernel")
+
+
+def take_descriptors(plan: dict[str, Any], fds: list[int]) -> None:
+    """Put the descriptors that came with a plan in the place of their numbers."""
+    lent = [lower for volume in plan["volumes"] for lower in volume["lowers"]]
+    lent += [*plan["mounts"], *plan["step_mounts"], *(one for _, one in _folders_lent(plan))]
+    for one in lent:
+        number = one["tree"] if one.get("tree") is not None else one.get("fd")
+        one["fd"] = None if number is None else fds[number]
+
+
+def assemble(plan: dict[str, Any], last_pid_fd: int | None, *, restore_fd: int | None) -> list[Volume]:
+    """Build the root that `plan` describes and move into it, from the staging folder.
+
+    What it lies on comes as the descriptor of a detached mount, or as a path of the host, uppermost first. `restore_fd`
+    is a snapshot whose layers come above that. Raises `OSError` of the step that failed, `ValueError` for a snapshot
+    that cannot be read.
+    """
+    options = f"size={plan['disk_bytes']},nr_inodes={plan['inodes']},mode=755"
+    sc.mount(None, ".", flags=sc.MS_REMOUNT | sc.MS_NOSUID | sc.MS_NODEV, options=options)
+    disk = plan["disk"]
+    lent = {name: _place_of(one) for name, one in _folders_lent(plan)}
     for mount in plan["step_mounts"]:
         if mount["path"] is not None and mount["fd"] is None:
             mount["fd"] = _detached(mount["path"], is_writable=mount["is_writable"])
-    staging = next(path for path in STAGING_CANDIDATES if os.path.isdir(path))
-    options = f"size={plan['disk_bytes']},nr_inodes={plan['inodes']},mode=755"
-    sc.mount("none", staging, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NODEV, options=options)
-    os.chdir(staging)
-    os.mkdir("new")
     ats = [volume["at"] for volume in plan["volumes"]]
     for name, folder in lent.items():
         _attach_lent(folder, name)
@@ -100,21 +96,22 @@ def assemble(plan: dict[str, Any], *, lowers: list[list[int | str]], restore_fd:
         restored = _restore(restore_fd, plan, place=place, volumes=len(ats))
     volumes = []
     started: list[tuple[str, list[str]]] = []
-    for index, at in enumerate(ats):
-        names = [f"{layer}.{index}" for layer in restored] + _attach(index, opened[index])
-        own_layers = names[: len(restored) + plan["volumes"][index]["layers"]]
+    for index, volume in enumerate(plan["volumes"]):
+        names = [f"{layer}.{index}" for layer in restored] + _attach(index, volume["lowers"])
+        own_layers = names[: len(restored) + volume["layers"]]
         changes = _Changes(f"{place}u{index}", f"{place}w{index}", ",volatile" if place else "")
         if disk and disk["holds_changes"] and index == 0:
             changes = _Changes(f"{DISK}/fs", f"{DISK}/work")
-        volumes.append(_mount_volume(index, at, names, layers=own_layers, changes=changes))
-        started.append((at, names[1:] if own_layers else names))
+        volumes.append(_mount_volume(index, volume["at"], names, layers=own_layers, changes=changes))
+        started.append((volume["at"], names[1:] if own_layers else names))
     system = pristine.find(started) if plan["pristine_system"] else []
     for index, mount in enumerate(plan["mounts"], start=len(ats)):
-        _mount_folder(f"new{mount['at']}", *_attach(index, opened[index]))
+        _mount_folder(f"new{mount['at']}", *_attach(index, [mount]))
     if disk:
         volumes[0].disk_fd = os.open(DISK, os.O_RDONLY | os.O_DIRECTORY)
     forks = min(len(volumes[0].layer_fds), MOST_FORKS)
-    _mount_kernel_file_systems("new", shm_bytes=plan["shm_bytes"], last_pid=forks * PIDS_PER_FORK)
+    last_pid = forks * PIDS_PER_FORK
+    kernelfs.move_all("kernel", "new", last_pid_fd=last_pid_fd, last_pid=last_pid, shm_bytes=plan["shm_bytes"])
     os.chdir("new")
     sc.pivot_root(".", ".")
     sc.unmount(".")
@@ -201,22 +198,17 @@ def _write(path: str, content: bytes) -> None:
         os.close(fd)
 
 
-def _path_of(lower: int | str) -> int | str:
-    """A descriptor stays; a path is opened now, because the staging folder may hide it."""
-    if isinstance(lower, int):
-        return lower
-    return f"/proc/self/fd/{os.open(lower, os.O_PATH | os.O_DIRECTORY)}"
+def _place_of(lent: dict[str, Any]) -> int | str:
+    """The descriptor of a mount, or a path of the host."""
+    fd: int | None = lent["fd"]
+    return fd if fd is not None else f"/proc/self/fd/{os.open(lent['path'], os.O_PATH | os.O_DIRECTORY)}"
 
 
-def _attach(index: int, lowers: list[int | str]) -> list[str]:
+def _attach(index: int, lowers: list[dict[str, Any]]) -> list[str]:
     """Give each lower a name in the staging folder."""
     names = [f"l{index}.{layer}" for layer in range(len(lowers))]
     for name, lower in zip(names, lowers, strict=True):
-        if isinstance(lower, int):
-            os.mkdir(name)
-            sc.move_mount(lower, name)
-        else:
-            os.symlink(lower, name)
+        _attach_lent(_place_of(lower), name)
     return names
 
 
@@ -226,7 +218,7 @@ def _folders_lent(plan: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _attach_lent(lent: int | str, name: str) -> None:
-    """Give a folder of the host that was lent a name in the staging folder."""
+    """Give a folder of the host a name in the staging folder."""
     if isinstance(lent, int):
         os.mkdir(name)
         sc.move_mount(lent, name)
@@ -305,13 +297,6 @@ def _restore(restore_fd: int, plan: dict[str, Any], *, place: str, volumes: int)
     return names[::-1]
 
 
-def _folder(path: str) -> bool:
-    """Make the folder unless it is there; whether it is one now (a symbolic link is not)."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o755)
-    return stat.S_ISDIR(os.lstat(path).st_mode)
-
-
 def _mount_folder(target: str, name: str) -> None:
     """Show a folder of the host, read-only. Raises `OSError` where a link or a file stands in its place.
 
@@ -320,65 +305,9 @@ def _mount_folder(target: str, name: str) -> None:
     parts = target.split("/")
     for depth in range(2, len(parts) + 1):
         path = "/".join(parts[:depth])
-        if not _folder(path):
+        if not kernelfs.is_folder(path):
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
     empty = f"{name}.empty"
     os.mkdir(empty)
     flags = sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV
     sc.mount("overlay", target, fstype="overlay", flags=flags, options=f"lowerdir={name}:{empty},userxattr")
-
-
-def _mount_kernel_file_systems(root: str, *, shm_bytes: int, last_pid: int) -> None:
-    for name in ("dev", "proc", "sys"):
-        if not _folder(f"{root}/{name}"):
-            raise OSError(20, "the root file system has something that is no folder there", f"/{name}")
-    _mount_devices(f"{root}/dev", shm_bytes=shm_bytes)
-    sc.mount("proc", f"{root}/proc", fstype="proc", flags=SAFE)
-    if last_pid:
-        with contextlib.suppress(OSError), open(f"{root}/proc/sys/kernel/ns_last_pid", "wb") as file:
-            file.write(b"%d" % last_pid)
-    for name in READ_ONLY:
-        _freeze(f"{root}/proc/{name}")
-    for name in HIDDEN_FILES:
-        _lay("/dev/null", f"{root}/proc/{name}")
-    sc.mount("sysfs", f"{root}/sys", fstype="sysfs", flags=SAFE | sc.MS_RDONLY)
-    _hide_folders([f"{root}/proc/{name}" for name in HIDDEN_FOLDERS] + [f"{root}/sys/{name}" for name in HIDDEN_SYS])
-
-
-def _mount_devices(dev: str, *, shm_bytes: int) -> None:
-    sc.mount("none", dev, fstype="tmpfs", flags=sc.MS_NOSUID | sc.MS_NOEXEC, options="size=64k,nr_inodes=64,mode=755")
-    for name in DEVICES:
-        os.close(os.open(f"{dev}/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
-        sc.mount(f"/dev/{name}", f"{dev}/{name}", flags=sc.MS_BIND)
-    for target, name in DEVICE_LINKS:
-        os.symlink(target, f"{dev}/{name}")
-    os.mkdir(f"{dev}/pts")
-    flags = sc.MS_NOSUID | sc.MS_NOEXEC
-    sc.mount("devpts", f"{dev}/pts", fstype="devpts", flags=flags, options="newinstance,ptmxmode=0666,mode=620")
-    os.mkdir(f"{dev}/shm")
-    options = f"size={shm_bytes},nr_inodes=65536,mode=1777"
-    sc.mount("shm", f"{dev}/shm", fstype="tmpfs", flags=SAFE, options=options)
-
-
-def _freeze(path: str) -> None:
-    if _lay(path, path, deep=True):
-        # The flags of the mount below are locked: leaving one out is EPERM.
-        sc.mount(None, path, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | SAFE)
-
-
-def _lay(source: str, target: str, *, deep: bool = False) -> bool:
-    """Lay one thing over another; False where there is nothing to lay it over."""
-    try:
-        sc.mount(source, target, flags=sc.MS_BIND | (sc.MS_REC if deep else 0))
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _hide_folders(paths: list[str]) -> None:
-    """Lay one empty folder over all of them: a file system for each would have to be made and torn down."""
-    there = [path for path in paths if os.path.isdir(path)]
-    for path in there[:1]:
-        sc.mount("none", path, fstype="tmpfs", flags=SAFE | sc.MS_RDONLY, options="size=0,nr_inodes=2,mode=555")
-    for path in there[1:]:
-        sc.mount(there[0], path, flags=sc.MS_BIND)

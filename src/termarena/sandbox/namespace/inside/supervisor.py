@@ -6,6 +6,7 @@ ends when its control socket closes, which ends every process of the sandbox.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -37,7 +38,7 @@ class Supervisor:
             plan,
             registrar=self.registrar,
             cgroup_fds=[fds[at] for at in plan["cgroup_fds"]],
-            born_fd=fds[plan["born_fds"][1]] if plan["born_fds"] else None,
+            born_fd=fds[plan["born_fds"][0]] if plan["born_fds"] else None,
         )
         if self.registrar is not None:
             self.registrar.launcher = self.launcher
@@ -58,6 +59,7 @@ class Supervisor:
         wall = plan["wall_s"]
         self.wall_deadline = None if wall is None else time.monotonic() + wall
         self.is_sealed = False
+        self.user: str = plan["user"]
         self.shares_folders = any(mount["tree"] is not None and not mount["is_file"] for mount in plan["step_mounts"])
 
     def run(self) -> None:
@@ -72,6 +74,9 @@ class Supervisor:
         poll.register(waker, select.POLLIN)
         if self.registrar is not None:
             poll.register(self.registrar, select.POLLIN)
+        # The first command is on its way: whom it runs as is looked up meanwhile.
+        with contextlib.suppress(LookupError):
+            files.find_user(self.user)
         while True:
             ready = dict(poll.poll(self._pause_ms()))
             self._answer_calls(poll, ready)

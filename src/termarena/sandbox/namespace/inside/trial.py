@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Final
 
-from . import idmaps, removing, zygote
+from . import idmaps, lending, removing, zygote
 from . import syscalls as sc
 
 STAGING: Final = "/usr"
@@ -106,7 +106,7 @@ def _shared_layers(place: str) -> None:
 
 def _idmapped_mounts(path: str) -> None:
     ids = {"uid": SHIFT, "gid": SHIFT, "helpers": None, "deny_setgroups": False}
-    if zygote.shifted_mount(path, zygote.namespace_with(ids)) is None:
+    if lending.shifted_mount(path, zygote.namespace_with(ids)) is None:
         raise OSError(22, "the owners of its file system cannot be shifted", path)
 
 

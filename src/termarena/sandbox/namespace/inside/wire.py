@@ -12,7 +12,8 @@ import socket
 from typing import Any, Final
 
 PACKET_LIMIT: Final = 60_000
-MAX_FDS: Final = 192
+MAX_FDS: Final = 253
+"""The kernel takes no more in one message."""
 _PLAIN, _SPILLED = b"J", b"M"
 _FD_SPACE: Final = socket.CMSG_SPACE(4 * MAX_FDS)
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode

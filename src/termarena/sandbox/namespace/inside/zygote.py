@@ -2,7 +2,8 @@
 
 Its only input is a SEQPACKET socket. When the socket closes, because the harness is gone however it went, it ends;
 each sandbox it made ends with it, and with its own control socket. A request brings the socket for its answer: for a
-new sandbox that is the control socket, which its process 1 goes on with.
+new sandbox that is the control socket, from which its process 1 then hears what the sandbox is to be. So a process 1
+can be made before anybody knows that.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class _ForkServer:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, answers) as sock:
             try:
                 if request.message["op"] == "start":
-                    self._start(request.message["plan"], sock, fds)
+                    self._start(request.message, sock, fds)
                 else:
                     self._remove(request.message["path"], request.message["ids"], sock)
             except OSError as error:
@@ -93,22 +94,34 @@ class _ForkServer:
                 for fd in fds:
                     os.close(fd)
 
-    def _start(self, plan: dict[str, Any], control: socket.socket, fds: list[int]) -> None:
-        # Assembled once and kept: process 1 inherits it.
-        seccomp.assemble(watches_owners=plan["records_owners"])
+    def _start(self, request: wire.Message, control: socket.socket, fds: list[int]) -> None:
+        """Fork a process 1, which waits on its control socket for what it is to be.
+
+        The first descriptor is the lock that it holds while it lives; then come the group that it is born in, and the
+        namespaces that it joins.
+        """
+        ids = request["ids"]
+        # Assembled once and kept: process 1 inherits them.
+        for watches_owners in {False, ids["deny_setgroups"]}:
+            seccomp.assemble(watches_owners=watches_owners)
+        lock, *rest = fds
+        born = rest.pop(0) if request["is_born"] else None
+        shift = self._map_namespace(ids) if ids["shift"] else None
         gate_out, gate_in = os.pipe()
-        trees: list[int] = []
         try:
-            lowers = self._lowers(plan, fds, trees)
-            self._lend_disk(plan, trees)
-            self._lend_changes(plan, trees)
-            pid = _clone_joined(plan, fds) if plan["join_fds"] else _clone(plan, fds)
+            pid, is_born = _clone_joined(born, rest) if rest else _clone(born)
             if pid == 0:
-                first.begin(plan, control=control, gate=gate_out, fds=fds, lowers=lowers)
-            _release(pid, plan, control, gate_in)
+                first.begin(control, gate=gate_out, lock=lock)
+            _release(pid, control, gate_in, ids=None if rest else ids, is_born=is_born, shift=shift)
         finally:
-            for fd in (gate_out, gate_in, *trees):
-                os.close(fd)
+            os.close(gate_out)
+            os.close(gate_in)
+
+    def _map_namespace(self, ids: dict[str, Any]) -> int:
+        key = repr((ids["uid"], ids["gid"]))
+        if key not in self.map_namespaces:
+            self.map_namespaces[key] = namespace_with(ids)
+        return self.map_namespaces[key]
 
     def _remove(self, path: str, ids: dict[str, Any], sock: socket.socket) -> None:
         """Remove a folder of sandboxes in a process of its own, which the harness can wait for."""
@@ -121,67 +134,6 @@ class _ForkServer:
         finally:
             os.close(pidfd)
 
-    def _lowers(self, plan: dict[str, Any], fds: list[int], trees: list[int]) -> list[list[int | str]]:
-        """Each lower as the child takes it: a detached mount, shifted to the sandbox's ids where we may, or a path.
-
-        One group per volume, then one per folder that is mounted.
-        """
-        groups: list[list[int | str]] = []
-        for volume in plan["volumes"]:
-            group: list[int | str] = []
-            for lower in volume["lowers"]:
-                if "fd" in lower:
-                    group.append(fds[lower["fd"]])
-                    continue
-                tree = self._shifted(lower["path"], plan["ids"])
-                if tree is not None:
-                    trees.append(tree)
-                group.append(lower["path"] if tree is None else tree)
-            groups.append(group)
-        for mount in plan["mounts"]:
-            tree = self._shifted(mount["path"], plan["ids"])
-            if tree is not None:
-                trees.append(tree)
-            groups.append([mount["path"] if tree is None else tree])
-        return groups
-
-    def _lend_disk(self, plan: dict[str, Any], trees: list[int]) -> None:
-        """Open the folder of the host that the sandbox may write to as a mount with the sandbox's ids, where we may."""
-        if plan.get("disk") is None:
-            return
-        tree = self._shifted(plan["disk"]["path"], plan["ids"], is_writable=True)
-        trees += [] if tree is None else [tree]
-        plan["disk"]["fd"] = tree
-        for mount in plan["step_mounts"]:
-            mount["fd"] = None
-            if mount["path"] is not None:
-                mount["fd"] = self._shifted(mount["path"], plan["ids"], is_writable=mount["is_writable"])
-                trees += [] if mount["fd"] is None else [mount["fd"]]
-
-    def _lend_changes(self, plan: dict[str, Any], trees: list[int]) -> None:
-        """Open the folder of the sandbox's changes as root; its owner cannot come to it, an ordinary user can.
-
-        Owners are not shifted: on the disk of the host no file of a sandbox belongs to the host's root.
-        """
-        if plan["changes"] is None:
-            return
-        plan["changes"]["fd"] = None
-        if plan["ids"]["shift"]:
-            tree = sc.open_tree(plan["changes"]["path"])
-            trees.append(tree)
-            sc.set_mount_attributes(tree, sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
-            plan["changes"]["fd"] = tree
-
-    def _shifted(self, path: str, ids: dict[str, Any], *, is_writable: bool = False) -> int | None:
-        if not ids["shift"]:
-            return None
-        key = repr((ids["uid"], ids["gid"]))
-        if key not in self.map_namespaces:
-            self.map_namespaces[key] = namespace_with(ids)
-        tree = shifted_mount(path, self.map_namespaces[key], is_writable=is_writable)
-        # Its owners are nobody's then; by its path the sandbox's root might not even come to it.
-        return _plain_mount(path) if tree is None and not is_writable else tree
-
 
 def _tell(sock: socket.socket, answer: wire.Message, *fds: int) -> None:
     """Answer a request; nobody may wait for it any longer."""
@@ -189,13 +141,15 @@ def _tell(sock: socket.socket, answer: wire.Message, *fds: int) -> None:
         wire.send(sock, answer, fds)
 
 
-def _release(pid: int, plan: dict[str, Any], control: socket.socket, gate: int) -> None:
-    """Give the child its ids and let it go on; it ends if this fails, because its gate closes."""
+def _release(
+    pid: int, control: socket.socket, gate: int, *, ids: dict[str, Any] | None, is_born: bool, shift: int | None
+) -> None:
+    """Give the child its ids, if they are its own, and let it go on; it ends if this fails, because its gate closes."""
     pidfd = os.pidfd_open(pid)
     try:
-        if not plan["join_fds"]:
-            idmaps.write_maps(pid, plan["ids"])
-        _tell(control, {"pid": pid}, pidfd)
+        if ids is not None:
+            idmaps.write_maps(pid, ids)
+        _tell(control, {"pid": pid, "is_born": is_born}, pidfd, *(() if shift is None else (shift,)))
         os.write(gate, b"x")
     except OSError:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -204,17 +158,15 @@ def _release(pid: int, plan: dict[str, Any], control: socket.socket, gate: int) 
         os.close(pidfd)
 
 
-def _clone(plan: dict[str, Any], fds: list[int]) -> int:
-    """Fork process 1, in its cgroup where it has one; a kernel or filter that refuses that is told in the plan."""
-    if plan["born_fds"]:
-        try:
-            return sc.clone(NAMESPACES, cgroup_fd=fds[plan["born_fds"][0]])
-        except OSError:
-            plan["born_fds"] = plan["freezer_fds"] = []
-    return sc.clone(NAMESPACES)
+def _clone(born: int | None) -> tuple[int, bool]:
+    """Fork process 1, in its cgroup where it has one; whether it is there, which kernels and filters may refuse."""
+    if born is not None:
+        with contextlib.suppress(OSError):
+            return sc.clone(NAMESPACES, cgroup_fd=born), True
+    return sc.clone(NAMESPACES), False
 
 
-def _clone_joined(plan: dict[str, Any], fds: list[int]) -> int:
+def _clone_joined(born: int | None, namespaces: list[int]) -> tuple[int, bool]:
     """Fork process 1 in the user and network namespaces of another sandbox; raises `OSError`.
 
     A child goes in first, because there is no way back, and forks on as if we had: process 1 is our own child. That
@@ -223,9 +175,9 @@ def _clone_joined(plan: dict[str, Any], fds: list[int]) -> int:
     joined = sc.CLONE_NEWUSER | sc.CLONE_NEWNET
     heard, told = os.pipe()
     try:
-        between = sc.clone(cgroup_fd=fds[plan["born_fds"][0]] if plan["born_fds"] else None)
+        between = sc.clone(cgroup_fd=born)
         if between == 0:
-            return _fork_on(plan, fds, told=told, flags=(NAMESPACES & ~joined) | sc.CLONE_PARENT)
+            return _fork_on(namespaces, told=told, flags=(NAMESPACES & ~joined) | sc.CLONE_PARENT), True
         os.close(told)
         told = -1
         answer = os.read(heard, ANSWER_BYTES)
@@ -238,14 +190,14 @@ def _clone_joined(plan: dict[str, Any], fds: list[int]) -> int:
         raise OSError(errno.ECHILD, "the process that joins namespaces has ended")
     if code != "0":
         raise OSError(int(code), f"joining namespaces: {os.strerror(int(code))}")
-    return int(pid)
+    return int(pid), born is not None
 
 
-def _fork_on(plan: dict[str, Any], fds: list[int], *, told: int, flags: int) -> int:
+def _fork_on(namespaces: list[int], *, told: int, flags: int) -> int:
     """Enter the namespaces and fork; 0 in process 1. Tells the fork server its number, or why there is none."""
     try:
-        for at, kind in zip(plan["join_fds"], (sc.CLONE_NEWUSER, sc.CLONE_NEWNET), strict=True):
-            sc.setns(fds[at], kind)
+        for fd, kind in zip(namespaces, (sc.CLONE_NEWUSER, sc.CLONE_NEWNET), strict=True):
+            sc.setns(fd, kind)
         pid = sc.clone(flags)
     except OSError as error:
         os.write(told, f"{error.errno} -".encode())
@@ -254,29 +206,6 @@ def _fork_on(plan: dict[str, Any], fds: list[int], *, told: int, flags: int) -> 
         return 0
     os.write(told, f"0 {pid}".encode())
     os._exit(0)
-
-
-def shifted_mount(path: str, userns_fd: int, *, is_writable: bool = False) -> int | None:
-    """A detached mount of `path` with the namespace's ids as owners, or None where its file system cannot."""
-    tree = sc.open_tree(path)
-    attributes = sc.MOUNT_ATTR_IDMAP | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV
-    if not is_writable:
-        attributes |= sc.MOUNT_ATTR_RDONLY
-    try:
-        sc.set_mount_attributes(tree, attributes, userns_fd=userns_fd)
-    except OSError as error:
-        os.close(tree)
-        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
-            return None
-        raise
-    return tree
-
-
-def _plain_mount(path: str) -> int:
-    """A detached mount of `path`, read-only, with the owners that it has."""
-    tree = sc.open_tree(path)
-    sc.set_mount_attributes(tree, sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
-    return tree
 
 
 def namespace_with(ids: dict[str, Any]) -> int:
