@@ -433,6 +433,21 @@ async def test_a_large_file_of_the_root_is_replaced_without_being_copied(sandbox
         assert await box.read("/large") == b"small\n"
 
 
+async def test_users_are_as_the_files_have_them_at_that_moment(sandbox_home: Path) -> None:
+    line = "root:x:0:0:root:{}:/bin/sh\n"
+    async with NamespaceDriver(home=sandbox_home) as driver, driver.start(SandboxSpec()) as box:
+        assert [await out(box, "echo $HOME") for _ in range(3)] == ["/root"] * 3
+        for number in range(30):
+            home = ("/srv", "/usr/lib")[number % 2]
+            await box.write("/etc/passwd", line.format(home).encode())
+            assert await out(box, "echo $HOME") == home
+        await box.exec(["touch", "-d", "2020-01-01", "/etc/passwd", "/etc/group"])
+        await asyncio.sleep(1.1)
+        assert [await out(box, "echo $HOME") for _ in range(2)] == ["/usr/lib"] * 2
+        await box.exec(["sh", "-c", "sed -i s,/usr/lib,/usr/bin, /etc/passwd; touch -d 2020-01-01 /etc/passwd"])
+        assert await out(box, "echo $HOME") == "/usr/bin"
+
+
 async def test_who_does_not_wait_for_files_to_be_removed_ends_the_sandboxes_all_the_same(
     sandbox_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,11 @@ async def _sooner_or_later(find: Callable[[], set[str]]) -> set[str]:
     return found
 
 
+def _ended(pids: set[str]) -> set[str]:
+    """All of them, once none is there any more."""
+    return set() if any(Path(f"/proc/{pid}").exists() for pid in pids) else pids
+
+
 def _holders(name: str) -> set[str]:
     """The processes that hold the lock of a place, but this one."""
     found = set()
@@ -119,9 +124,10 @@ async def test_a_place_whose_process_has_ended_is_not_used(starting: NamespaceDr
     name = await _ahead(starting, home)
     if os.geteuid() != 0:
         pytest.skip("only root may look for the process")
-    for pid in await _sooner_or_later(lambda: _holders(name)):
+    holders = await _sooner_or_later(lambda: _holders(name))
+    for pid in holders:
         os.kill(int(pid), signal.SIGKILL)
-        await _sooner_or_later(lambda pid=pid: set() if Path(f"/proc/{pid}").exists() else {pid})
+    await _sooner_or_later(lambda: _ended(holders))
     async with starting.start(SandboxSpec()) as box:
         assert box.id != name
         assert await out(box, "echo fine") == "fine"
