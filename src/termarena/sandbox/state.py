@@ -1,7 +1,7 @@
 """The folder in which sandboxes leave their traces, so that another process can list and sweep them.
 
-    <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives; says who made it, and which
-                                       cgroups are to be removed
+    <home>/sandboxes/<id>/lock         locked as long as the sandbox's process 1 lives; says who made it, which
+                                       cgroups are to be removed, and whether it only waits to be a sandbox
     <home>/layers/<id>/lock            locked as long as a sandbox lives whose files lie there, or a fork of it
     <home>/staged/<what>-<id>/lock     locked as long as the harness lives that stages files there
     <home>/rootfs/…                    unpacked and synthesised root file systems

@@ -50,10 +50,11 @@ class NamespaceDriver:
         home: Path | None = None,
         allow_cgroups: bool = True,
         allow_ranges: bool = True,
+        looks_ahead: bool = True,
         keep: Keep = "auto",
         on_log: Callable[[str], None] | None = None,
     ) -> None:
-        """`home` holds traces, root file systems and images; the two switches exist to see what happens without.
+        """`home` holds traces, root file systems and images; the three switches exist to see what happens without.
 
         `keep` is where the changes of sandboxes go: by default to memory, and to the home where they do not fit.
         `on_log` gets the lines of pulls and builds.
@@ -69,6 +70,7 @@ class NamespaceDriver:
         self._ids: IdMap | None = None
         self._disk = DiskLayers(self._home, self._launcher, lambda: self.ids, keep=keep)
         self._places = Places(self._home, self._launcher, find=self._find, using_home=self._using_home)
+        self._looks_ahead = looks_ahead
         self._is_prepared = False
 
     @property
@@ -318,7 +320,8 @@ class NamespaceDriver:
             raise SandboxStartError(
                 f"the sandbox could not be assembled: {answer['failed']}", hint="run: termarena doctor"
             )
-        self._places.look_ahead()
+        if self._looks_ahead:
+            self._places.look_ahead()
         return box
 
     async def _is_for_disk(self, spec: SandboxSpec) -> bool:
