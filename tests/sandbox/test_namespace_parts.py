@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox.support import make_rootfs, out
-from termarena.core.errors import ImageError, SandboxBroken, SandboxStartError
+from termarena.core.errors import ImageError, NotFound, SandboxBroken, SandboxStartError
 from termarena.sandbox import Limits, Mount, Root, SandboxSpec, Usage
 from termarena.sandbox.namespace import NamespaceDriver, cgroups, channel, ids, images, probe
 from termarena.sandbox.namespace import commands as namespace_commands
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from termarena.sandbox.namespace.box import NamespaceSandbox
 
 GIB = 1 << 30
+ODD_IDS = "echo root:x:$(printf %05000d 7):0:root:/root:/bin/sh >/etc/passwd; echo nobody:x:-1:x:::: >>/etc/passwd"
 V2_FILES = (
     "cgroup.procs", "cgroup.subtree_control", "cgroup.controllers", "memory.max", "memory.swap.max", "memory.events",
     "pids.max", "cpu.max", "cgroup.freeze", "cgroup.events",
@@ -446,6 +447,29 @@ async def test_users_are_as_the_files_have_them_at_that_moment(sandbox_home: Pat
         assert [await out(box, "echo $HOME") for _ in range(2)] == ["/usr/lib"] * 2
         await box.exec(["sh", "-c", "sed -i s,/usr/lib,/usr/bin, /etc/passwd; touch -d 2020-01-01 /etc/passwd"])
         assert await out(box, "echo $HOME") == "/usr/bin"
+
+
+@pytest.mark.parametrize("accounts", ["rm -f /etc/passwd; mkdir /etc/passwd", ODD_IDS])
+async def test_files_of_accounts_that_are_none_end_no_sandbox(sandbox_home: Path, accounts: str) -> None:
+    async with NamespaceDriver(home=sandbox_home) as driver, driver.start(SandboxSpec()) as box:
+        await box.exec(["sh", "-c", accounts])
+        await box.seal()
+        with contextlib.closing(await box.snapshot()) as snapshot:
+            async with driver.start(snapshot) as fork:
+                assert await out(fork, "id -u") == "0"
+                with pytest.raises(NotFound, match="no user nobody"):
+                    await fork.exec(["true"], user="nobody")
+
+
+async def test_what_process_1_said_before_it_ended_is_heard() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    heard = channel.Channel("ta-x", ours, on_event=lambda _: None)
+    wire.send(ours, {"never": "read"})
+    wire.send(theirs, {"failed": "the reason"})
+    theirs.close()
+    first = heard.open()
+    assert (await asyncio.wait_for(first, 20)).message == {"failed": "the reason"}
+    heard.close("it has been heard")
 
 
 async def test_who_does_not_wait_for_files_to_be_removed_ends_the_sandboxes_all_the_same(

@@ -15,7 +15,7 @@ import pytest
 from sandbox.support import make_rootfs, out
 from sandbox.test_kill import _cgroups
 from termarena.core.errors import SandboxStartError
-from termarena.sandbox import Limits, Root, SandboxSpec
+from termarena.sandbox import Limits, Mount, Root, SandboxSpec
 from termarena.sandbox.namespace import NamespaceDriver
 from termarena.sandbox.namespace.cgroups import Cgroup, CgroupHost
 from termarena.sandbox.namespace.ids import choose_ids
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.needs("user-namespaces")
 PATIENCE_S = 30
+MOST_MOUNTS = 60
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,49 @@ async def test_a_place_whose_process_has_ended_is_not_used(starting: NamespaceDr
         assert box.id != name
         assert await out(box, "echo fine") == "fine"
     assert _left_of(home, name) == []
+
+
+async def test_who_waits_holds_no_file_system_of_the_host(starting: NamespaceDriver, home: Path) -> None:
+    name = await _ahead(starting, home)
+    if os.geteuid() != 0:
+        pytest.skip("paths of the host are opened by process 1 itself")
+    (holder,) = await _sooner_or_later(lambda: _holders(name))
+    kinds = await _sooner_or_later(lambda: _kinds_of_mounts(holder) if "/sys" in _roots_of(holder) else set())
+    assert kinds == {"tmpfs", "devtmpfs", "devpts", "proc", "sysfs"}
+
+
+def _lines(pid: str) -> list[list[str]]:
+    return [line.split() for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+
+
+def _roots_of(pid: str) -> str:
+    """Where its mounts are, once it has let go of all others."""
+    lines = _lines(pid)
+    return " ".join(line[4] for line in lines) if lines and lines[0][4] != "/usr" and len(lines) < MOST_MOUNTS else ""
+
+
+def _kinds_of_mounts(pid: str) -> set[str]:
+    return {line[line.index("-") + 1] for line in _lines(pid)}
+
+
+async def test_a_place_with_other_mounts_than_the_host_is_not_used(
+    starting: NamespaceDriver, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await _ahead(starting, home)
+    monkeypatch.setattr(Place, "is_stale", lambda _: True)
+    async with starting.start(SandboxSpec()) as box:
+        assert box.id != name
+        assert await out(box, "echo fine") == "fine"
+    assert _left_of(home, name) == []
+
+
+async def test_more_folders_than_descriptors_fit_in_a_message(starting: NamespaceDriver, tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}").mkdir()
+    (tmp_path / "299/last").write_text("the last one")
+    mounts = tuple(Mount(source=tmp_path / f"{number}", target=f"/srv/{number}") for number in range(300))
+    async with starting.start(SandboxSpec(mounts=mounts)) as box:
+        assert await out(box, "ls /srv | wc -l; cat /srv/299/last") == "300\nthe last one"
 
 
 async def test_nothing_is_left_of_it_with_its_driver(home: Path) -> None:

@@ -80,13 +80,16 @@ def claim(folder: Path, about: Mapping[str, object], *, is_shared: bool = False)
         fresh.mkdir(0o700)
     except FileNotFoundError:
         fresh.mkdir(0o700, parents=True)
-    lock_fd = os.open(fresh / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock_fd = -1
     try:
+        lock_fd = os.open(fresh / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock_fd, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         os.write(lock_fd, json.dumps(about).encode())
         fresh.rename(folder)
     except BaseException:
-        os.close(lock_fd)
+        if lock_fd >= 0:
+            os.close(lock_fd)
+        shutil.rmtree(fresh, ignore_errors=True)
         raise
     return lock_fd
 
@@ -188,7 +191,7 @@ def list_traces(parent: Path) -> tuple[SandboxRecord, ...]:
     records = []
     for folder in _folders(parent):
         about = _about(folder)
-        if about.get("is_waiting"):
+        if about.get("is_waiting") or (not about and not folder.exists()):  # the latter was removed meanwhile
             continue
         pid = about.get("harness_pid")
         records.append(

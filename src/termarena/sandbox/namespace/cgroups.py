@@ -21,6 +21,8 @@ from termarena.sandbox.counters import UNIFIED, groups_in, hierarchies, read_usa
 from termarena.sandbox.state import BUSY_S, remove_cgroups
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from termarena.sandbox.contract import Usage
     from termarena.sandbox.spec import Limits
 
@@ -89,24 +91,21 @@ class Cgroup:
         """Descriptors of the files a process writes `0` to in order to join; the caller closes them."""
         # Moving the calling thread alone skips a lock whose taking costs 9 ms after a pause; version 2 has no such way.
         name = "tasks" if self.version == 1 else PROCS
-        return [os.open(folder / name, os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders]
+        return _open_all((folder / name, os.O_WRONLY) for folder in self.folders)
 
     def open_born(self) -> list[int]:
         """The group of process 1, to be born in; none where there is none. The caller closes it."""
-        return [] if self.born is None else [os.open(self.born, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+        return [] if self.born is None else _open_all([(self.born, os.O_RDONLY | os.O_DIRECTORY)])
 
     def open_inner(self) -> list[int]:
         """The group of the commands, to be born in; none where they join. The caller closes it."""
-        return [] if self.born is None else [os.open(self.born / INNER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+        return [] if self.born is None else _open_all([(self.born / INNER, os.O_RDONLY | os.O_DIRECTORY)])
 
     def open_freezer(self) -> list[int]:
         """What freezes, to write to, and what tells when it is done; empty where there is none. The caller closes."""
         if self.frozen is None or not (self.frozen / FREEZE).exists():
             return []
-        return [
-            os.open(self.frozen / FREEZE, os.O_WRONLY | os.O_CLOEXEC),
-            os.open(self.frozen / EVENTS, os.O_RDONLY | os.O_CLOEXEC),
-        ]
+        return _open_all(((self.frozen / FREEZE, os.O_WRONLY), (self.frozen / EVENTS, os.O_RDONLY)))
 
     def oom_kills(self) -> int:
         """How many processes the memory limit has killed so far; 0 where memory is not limited, or no more."""
@@ -166,6 +165,19 @@ class CgroupHost:
             return None
         groups = {controller: parent / name for controller, parent in self.parents.items()}
         return Cgroup(self.version, groups, None if self.unified is None else self.unified / name)
+
+
+def _open_all(files: Iterable[tuple[Path, int]]) -> list[int]:
+    """All of them, or none."""
+    opened: list[int] = []
+    try:
+        for path, flags in files:
+            opened.append(os.open(path, flags | os.O_CLOEXEC))
+    except OSError:
+        for fd in opened:
+            os.close(fd)
+        raise
+    return opened
 
 
 def _put(path: Path, value: str) -> None:

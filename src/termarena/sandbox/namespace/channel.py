@@ -110,6 +110,8 @@ class Channel:
                 received = wire.receive(self._socket)
             except BlockingIOError:
                 return
+            except ConnectionResetError:
+                continue  # it ended with something unread; what it said before, and its end, come after that
             except (OSError, ValueError) as error:
                 self.close(f"its control socket failed: {error}")
                 return

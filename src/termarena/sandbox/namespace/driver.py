@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
-    from termarena.sandbox.namespace.ondisk import Keep
+    from termarena.sandbox.namespace.ondisk import Changes, Keep
+    from termarena.sandbox.namespace.places import Place
 
 __all__ = ["NamespaceDriver"]
 
@@ -94,6 +95,7 @@ class NamespaceDriver:
             await asyncio.to_thread(self._disk.settle)
         finally:  # whoever waits no longer for files wants the processes ended all the same
             await asyncio.to_thread(self._launcher.close)
+            await self._places.aclose()  # a start that was under way may have made another one
             self._store.close()
             self._is_prepared = False
 
@@ -344,10 +346,7 @@ class NamespaceDriver:
             plan.put_in(place)
             await place.tell(plan.message, plan.fds)
         except BaseException as error:
-            await asyncio.shield(asyncio.to_thread(place.end, self._launcher))
-            if changes is not None:
-                changes.release()
-                self._disk.drop((changes.layer,))
+            await asyncio.shield(asyncio.to_thread(self._undo, place, changes))
             if isinstance(error, OSError):
                 raise _refused(error) from error
             raise
@@ -367,6 +366,13 @@ class NamespaceDriver:
             is_on_disk=plan.is_on_disk,
         )
         return kind(place.sandbox_id, plan.spec, control, held)
+
+    def _undo(self, place: Place, changes: Changes | None) -> None:
+        """Leave nothing of a sandbox that did not come to be."""
+        place.end(self._launcher)
+        if changes is not None:
+            changes.release()
+            self._disk.drop((changes.layer,))
 
     @asynccontextmanager
     async def _networked(

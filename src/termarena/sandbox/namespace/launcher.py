@@ -74,17 +74,16 @@ class Launcher:
         wire.send(ours, {"parent": os.getpid() if is_main else None})
         self._socket = ours
 
-    async def answer(self, control: socket.socket) -> Launched:
-        """Wait for what was asked for. Raises `SandboxStartError`."""
+    async def until_answered(self, control: socket.socket) -> None:
+        """Wait until `answer` need not. Raises `SandboxStartError`."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await until_readable(control.fileno())
         except TimeoutError as error:
             raise _mute(error) from error
-        return self.answer_now(control)
 
-    def answer_now(self, control: socket.socket) -> Launched:
-        """The same, blocking."""
+    def answer(self, control: socket.socket) -> Launched:
+        """What was asked for. Blocks until it is there; raises `SandboxStartError`."""
         control.settimeout(ANSWER_TIMEOUT_S)
         answer = _answer(control)
         pidfd, *shift = answer.fds

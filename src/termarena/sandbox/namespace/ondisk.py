@@ -95,7 +95,7 @@ class Changes:
         self.lock_fd = lock_fd
 
     def as_plan(self, limits: Limits) -> dict[str, object]:
-        """The form in which the fork server takes it."""
+        """The form in which process 1 takes it."""
         return {
             "path": str(self.layer / CHANGES),
             "limit_bytes": limits.disk_bytes,

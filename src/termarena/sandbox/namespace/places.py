@@ -13,6 +13,7 @@ import os
 import secrets
 import select
 import signal
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from termarena.core.errors import SandboxStartError
@@ -34,6 +35,9 @@ __all__ = ["Place", "Places"]
 
 AHEAD_AFTER: Final = 2
 """Who has started so many sandboxes will start another one."""
+FDS_AT_ONCE: Final = wire.MAX_FDS - 1
+"""One is for a message that is too long for a packet."""
+MOUNTS: Final = "/proc/self/mountinfo"
 PAUSE_S: Final = 0.001
 """Between a start and the making of the next place: the caller goes first."""
 END_TIMEOUT_S: Final = 10.0
@@ -50,6 +54,9 @@ class Place:
         self.trace = Trace(home, self.sandbox_id, cgroups=() if self.cgroup is None else self.cgroup.every_folder)
         self.control: socket.socket | None = None
         self.launched: Launched | None = None
+        self._is_answered = False
+        """Whether nothing more is to be heard from the fork server."""
+        self._mounts_fd: int | None = None
         self.ways: dict[str, list[int]] = {}
         """Descriptors of the cgroups, by what process 1 does with them."""
 
@@ -59,6 +66,8 @@ class Place:
         Raises `OSError` for a cgroup that cannot be made, `SandboxStartError`.
         """
         born: list[int] = []
+        if ids.kind != "shifted" and self._mounts_fd is None:
+            self._mounts_fd = os.open(MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
         if self.cgroup is not None:
             if not self.ways:
                 self.cgroup.make_born(owner=ids.root if os.geteuid() == 0 else None)
@@ -83,19 +92,32 @@ class Place:
     async def come(self, launcher: Launcher) -> bool:
         """Wait for the fork server's answer; whether its process 1 lives. Raises `SandboxStartError`."""
         assert self.control is not None  # noqa: S101 - `make` asked for it
-        launched = self.launched = await launcher.answer(self.control)
+        try:
+            await launcher.until_answered(self.control)
+        except SandboxStartError:
+            self._is_answered = True
+            raise
+        self._is_answered = True
+        launched = self.launched = launcher.answer(self.control)
         if self.cgroup is not None and self.cgroup.born is not None and not launched.is_born:
             self._close_ways("born_fds", "freezer_fds")
             self.cgroup.forget_born()
-        return not _is_readable(launched.pidfd, 0)
+        return not _is_ready(launched.pidfd, 0)
+
+    def is_stale(self) -> bool:
+        """Whether its process 1, which will open paths of the host, may have other mounts below them than the host."""
+        return self._mounts_fd is not None and _is_ready(self._mounts_fd, 0, events=select.POLLPRI)
 
     async def tell(self, message: dict[str, Any], fds: Sequence[int]) -> None:
         """Tell process 1 what it is to be; one that has ended has said why. Raises `OSError`, `SandboxStartError`."""
         assert self.control is not None  # noqa: S101 - as above
+        last = max(0, len(fds) - 1) // FDS_AT_ONCE * FDS_AT_ONCE
+        parts = [({"more": True}, fds[at : at + FDS_AT_ONCE]) for at in range(0, last, FDS_AT_ONCE)]
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                while not _has_sent(self.control, message, tuple(fds)):  # noqa: ASYNC110 - nothing tells when there is room
-                    await asyncio.sleep(FULL_PAUSE_S)
+                for part, with_it in (*parts, (message, fds[last:])):
+                    while not _has_sent(self.control, part, tuple(with_it)):  # noqa: ASYNC110 - nothing tells when there is room
+                        await asyncio.sleep(FULL_PAUSE_S)
         except TimeoutError as error:
             raise SandboxStartError("too many descriptors are on their way to sandboxes") from error
 
@@ -114,6 +136,9 @@ class Place:
 
     def _close_sent(self) -> None:
         self._close_ways()
+        if self._mounts_fd is not None:
+            os.close(self._mounts_fd)
+            self._mounts_fd = None
         if self.launched is not None and self.launched.shift_fd is not None:
             os.close(self.launched.shift_fd)
             self.launched.shift_fd = None
@@ -121,15 +146,15 @@ class Place:
     def end(self, launcher: Launcher) -> None:
         """Nothing is left of it. Blocks until its process 1 has ended."""
         if self.control is not None:
-            if self.launched is None:
+            if not self._is_answered:
                 with contextlib.suppress(SandboxStartError):
-                    self.launched = launcher.answer_now(self.control)
+                    self.launched = launcher.answer(self.control)
             self.control.close()
         self._close_sent()
         if self.launched is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.launched.pidfd, signal.SIGKILL)
-            _is_readable(self.launched.pidfd, END_TIMEOUT_S)
+            _is_ready(self.launched.pidfd, END_TIMEOUT_S)
             os.close(self.launched.pidfd)
         if self.cgroup is None or self.cgroup.remove():
             self.trace.remove()
@@ -176,7 +201,7 @@ class Places:
 
     async def _is_usable(self, place: Place) -> bool:
         try:
-            if await place.come(self._launcher):
+            if await place.come(self._launcher) and not place.is_stale():
                 return True
         except BaseException as error:
             await self._end(place)
@@ -218,16 +243,13 @@ class Places:
             return
         host, ids = self._find()
         place = None
-        try:
+        # Whoever starts the next sandbox meets the same, and is told.
+        with contextlib.suppress(OSError, SandboxStartError):
             place = Place(self._home, host)
             if place.make(self._launcher, ids, ()):
                 self._ahead = place
-        except (OSError, SandboxStartError):
-            # Whoever starts the next sandbox meets it too, and is told.
-            pass
-        finally:
-            if place is not None and self._ahead is not place:
-                place.end(self._launcher)
+        if place is not None and self._ahead is not place:
+            threading.Thread(target=place.end, args=(self._launcher,), daemon=True).start()
 
     async def aclose(self) -> None:
         """End the place that was made ahead; the next one waits for starts again."""
@@ -249,7 +271,7 @@ def _has_sent(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...]
     return True
 
 
-def _is_readable(fd: int, timeout_s: float) -> bool:
+def _is_ready(fd: int, timeout_s: float, *, events: int = select.POLLIN) -> bool:
     poll = select.poll()
-    poll.register(fd, select.POLLIN)
+    poll.register(fd, events)
     return bool(poll.poll(timeout_s * 1000))

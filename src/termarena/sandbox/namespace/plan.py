@@ -64,7 +64,6 @@ class Plan:
             "hostname": spec.hostname,
             "workdir": spec.workdir,
             "user": spec.user,
-            "ids": ids.as_plan(),
             "cgroup_fds": [],
             "born_fds": [],
             "freezer_fds": [],

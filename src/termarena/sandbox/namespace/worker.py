@@ -40,7 +40,7 @@ class Mount:
     """An empty folder that is lent first gets what lies at the place."""
 
     def as_plan(self) -> dict[str, object]:
-        """The form in which the fork server takes it."""
+        """The form in which process 1 takes it."""
         path = None if self.path is None else str(self.path)
         rest = {"is_writable": self.is_writable, "is_file": self.is_file, "size_bytes": self.size_bytes}
         return {"at": self.at, "path": path, "mode": self.mode, "fills": self.fills, "tree": None, **rest}

@@ -163,8 +163,6 @@ def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     name = argv[0]
     folders = [""] if "/" in name else [f"{folder or '.'}/" for folder in env.get("PATH", "").split(":")]
     for folder in folders:
-        if len(folders) > 1 and not os.path.lexists(folder + name):  # a try would cost ten times as much
-            continue
         try:
             os.execve(folder + name, argv, env)  # noqa: S606 - replacing the process is the point
         except OSError as error:

@@ -19,6 +19,7 @@ RESOLVE: Final = sc.RESOLVE_IN_ROOT | sc.RESOLVE_NO_MAGICLINKS
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PASSWD, GROUP = ACCOUNTS = ("/etc/passwd", "/etc/group")
 PASSWD_LIMIT: Final = 1 << 20
+ID_DIGITS: Final = 10
 SETTLED_NS: Final = 1_000_000_000
 
 FileState = tuple[int, int, int, int]
@@ -82,24 +83,24 @@ _known: Final[dict[str, Known]] = {}
 
 
 def _state(path: str) -> FileState | None:
-    """What changes with a file's content."""
+    """What changes with a file's content; None for what is no file, such as a link."""
     try:
-        found = os.stat(path)
+        found = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns
+    return (found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
 def _is_old(state: tuple[FileState | None, ...]) -> bool:
     """Whether a further change would show: two within one tick of the clock have the same time."""
-    return all(found is None or time.time_ns() - found[3] > SETTLED_NS for found in state)
+    return all(found is not None and time.time_ns() - found[3] > SETTLED_NS for found in state)
 
 
 def _look_up(wanted: str) -> Identity:
     name, _, group = wanted.partition(":")
     entry = next((row for row in _table(PASSWD, name) if _is_named(row, name)), None)
     if entry is None:
-        if not name.isdecimal() and name != "root":
+        if not _is_id(name) and name != "root":
             raise LookupError(f"the sandbox has no user {name}")
         uid = 0 if name == "root" else int(name)
         found = Identity(uid, uid, name=name, home="/root" if uid == 0 else "/", groups=[])
@@ -125,7 +126,7 @@ def _is_folder(path: str) -> bool:
 
 def find_group(group: str) -> int:
     """A group's number by its name or number; raises `LookupError`."""
-    if group.isdecimal():
+    if _is_id(group):
         return int(group)
     for row in _table(GROUP, group):
         if row[0] == group:
@@ -141,11 +142,17 @@ def _table(path: str, word: str) -> list[list[str]]:
         return []
     try:
         text = os.read(fd, PASSWD_LIMIT).decode(errors="surrogateescape")
+    except OSError:
+        return []
     finally:
         os.close(fd)
-    width = 7 if path == PASSWD else 4
+    width, numbers = (7, slice(2, 4)) if path == PASSWD else (4, slice(2, 3))
     rows = [line.split(":") for line in text.splitlines() if word in line]
-    return [row for row in rows if len(row) == width and row[2].isdecimal() and (width == 4 or row[3].isdecimal())]  # noqa: PLR2004 - group(5) has four columns
+    return [row for row in rows if len(row) == width and all(_is_id(field) for field in row[numbers])]
+
+
+def _is_id(field: str) -> bool:
+    return field.isdecimal() and len(field) <= ID_DIGITS
 
 
 def open_for(request: dict[str, Any]) -> int:

@@ -21,15 +21,15 @@ DROPPED_CAPABILITIES: Final = tuple(number for number in range(41) if number not
 SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 
 
-def begin(control: socket.socket, *, gate: int, lock: int) -> NoReturn:
+def begin(control: socket.socket, *, gate: int, lock: int, keeps_host: bool) -> NoReturn:
     """Become process 1: wait at the gate for the ids, make what every sandbox has, hear what this one is to be, serve.
 
-    Never returns to the fork server's code. `lock` is only to be kept.
+    Never returns to the fork server's code. `lock` is only to be kept; `keeps_host`: paths of the host will be named.
     """
     try:
         _become_first(gate, keep={control.fileno(), lock})
         try:
-            last_pid_fd = _prepare()
+            last_pid_fd = _prepare(keeps_host=keeps_host)
             plan, fds = _hear(control)
             volumes = _assemble(plan, fds, last_pid_fd)
         except (OSError, ValueError) as error:
@@ -59,18 +59,20 @@ def _become_first(gate: int, *, keep: set[int]) -> None:
 
 def _hear(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Wait for the plan, and the descriptors that it names; end where none will come."""
-    request = wire.receive(control)
-    if request is None:
-        os._exit(0)
-    if "problem" in request.message:
-        raise OSError(request.message["errno"], request.message["problem"])
-    return request.message, request.fds
+    fds: list[int] = []
+    while (request := wire.receive(control)) is not None:
+        if "problem" in request.message:
+            raise OSError(request.message["errno"], request.message["problem"])
+        fds += request.fds
+        if not request.message.get("more"):
+            return request.message, fds
+    os._exit(0)
 
 
-def _prepare() -> int | None:
+def _prepare(*, keeps_host: bool) -> int | None:
     """What no plan changes; the file systems of the kernel are the larger part of a start."""
     _raise_loopback()
-    last_pid_fd = mounts.prepare()
+    last_pid_fd = mounts.prepare(keeps_host=keeps_host)
     sc.join_fresh_keyring()
     for capability in DROPPED_CAPABILITIES:
         sc.prctl(sc.PR_CAPBSET_DROP, capability)

@@ -27,14 +27,13 @@ def lend(plan: dict[str, Any], fds: list[int], userns_fd: int | None) -> list[in
             what["fd"] = None
             if userns_fd is None:
                 continue
+            # Changes keep their owners: on the disk of the host no file of a sandbox belongs to the host's root.
             if what is plan["changes"]:
-                tree: int | None = _changes_mount(what["path"])
+                opened.append(plain_mount(what["path"], is_writable=True))
             else:
-                tree = _lent_mount(what["path"], userns_fd, is_writable=is_writable)
-            if tree is not None:
-                opened.append(tree)
-                what["fd"] = len(fds)
-                fds.append(tree)
+                opened.append(_lent_mount(what["path"], userns_fd, is_writable=is_writable))
+            what["fd"] = len(fds)
+            fds.append(opened[-1])
     except BaseException:
         for fd in opened:
             os.close(fd)
@@ -51,10 +50,10 @@ def _lent(plan: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
     yield from ((plan[name], True) for name in ("disk", "changes") if plan[name] is not None)
 
 
-def _lent_mount(path: str, userns_fd: int, *, is_writable: bool) -> int | None:
+def _lent_mount(path: str, userns_fd: int, *, is_writable: bool) -> int:
+    """Where owners cannot be shifted they are nobody's."""
     tree = shifted_mount(path, userns_fd, is_writable=is_writable)
-    # Its owners are nobody's then; by its path the sandbox's root might not even come to it.
-    return _plain_mount(path) if tree is None and not is_writable else tree
+    return plain_mount(path, is_writable=is_writable) if tree is None else tree
 
 
 def shifted_mount(path: str, userns_fd: int, *, is_writable: bool = False) -> int | None:
@@ -73,18 +72,9 @@ def shifted_mount(path: str, userns_fd: int, *, is_writable: bool = False) -> in
     return tree
 
 
-def _plain_mount(path: str) -> int:
-    """A detached mount of `path`, read-only, with the owners that it has."""
+def plain_mount(path: str, *, is_writable: bool) -> int:
+    """A detached mount of `path` with the owners that it has."""
     tree = sc.open_tree(path)
-    sc.set_mount_attributes(tree, sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
-    return tree
-
-
-def _changes_mount(path: str) -> int:
-    """The folder of the sandbox's changes: its owner cannot come to it, root can.
-
-    Owners are not shifted: on the disk of the host no file of a sandbox belongs to the host's root.
-    """
-    tree = sc.open_tree(path)
-    sc.set_mount_attributes(tree, sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
+    attributes = sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV
+    sc.set_mount_attributes(tree, attributes if is_writable else attributes | sc.MOUNT_ATTR_RDONLY)
     return tree

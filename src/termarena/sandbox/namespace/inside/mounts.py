@@ -13,7 +13,7 @@ import os
 import stat
 from typing import Any, Final, NamedTuple, NoReturn
 
-from . import files, kernelfs, merge, pristine, tar, unpack
+from . import files, kernelfs, lending, merge, pristine, tar, unpack
 from . import syscalls as sc
 
 STAGING_CANDIDATES: Final = ("/sys/fs/cgroup", "/sys/kernel/security", "/sys/kernel/debug", "/sys/fs/bpf")
@@ -47,12 +47,13 @@ class Volume:
         self.tree_fds = tree_fds
 
 
-def prepare() -> int | None:
+def prepare(*, keeps_host: bool) -> int | None:
     """Stage what every sandbox has, and stay in the staging folder; a descriptor that `assemble` takes.
 
+    `keeps_host`: paths of the host will be opened. What the host mounts and unmounts until then is followed, where it
+    says so to anybody. Else the host's mounts are let go of: who waits would hold those that the host unmounts.
     Raises `OSError` of the step that failed.
     """
-    sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     staging = next((path for path in STAGING_CANDIDATES if os.path.isdir(path)), None)
     if staging is None:
         raise OSError(errno.ENOENT, "no folder of /sys can be mounted on", STAGING_CANDIDATES[0])
@@ -60,8 +61,20 @@ def prepare() -> int | None:
     os.chdir(staging)
     os.mkdir("new")
     for name in kernelfs.NAMES:
-        os.makedirs(f"kernel/{name}")
-    return kernelfs.mount_all("kernel")
+        os.mkdir(name)
+    last_pid_fd = kernelfs.mount_all(".")
+    if not keeps_host:
+        sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
+        _move_into(".")
+    return last_pid_fd
+
+
+def _move_into(root: str) -> None:
+    """Make a mount the root, and let go of all that was outside of it."""
+    os.chdir(root)
+    sc.pivot_root(".", ".")
+    sc.unmount(".")
+    os.chdir("/")
 
 
 def take_descriptors(plan: dict[str, Any], fds: list[int]) -> None:
@@ -80,13 +93,14 @@ def assemble(plan: dict[str, Any], last_pid_fd: int | None, *, restore_fd: int |
     is a snapshot whose layers come above that. Raises `OSError` of the step that failed, `ValueError` for a snapshot
     that cannot be read.
     """
+    sc.mount(None, "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     options = f"size={plan['disk_bytes']},nr_inodes={plan['inodes']},mode=755"
     sc.mount(None, ".", flags=sc.MS_REMOUNT | sc.MS_NOSUID | sc.MS_NODEV, options=options)
     disk = plan["disk"]
     lent = {name: _place_of(one) for name, one in _folders_lent(plan)}
     for mount in plan["step_mounts"]:
         if mount["path"] is not None and mount["fd"] is None:
-            mount["fd"] = _detached(mount["path"], is_writable=mount["is_writable"])
+            mount["fd"] = lending.plain_mount(mount["path"], is_writable=mount["is_writable"])
     ats = [volume["at"] for volume in plan["volumes"]]
     for name, folder in lent.items():
         _attach_lent(folder, name)
@@ -111,20 +125,10 @@ def assemble(plan: dict[str, Any], last_pid_fd: int | None, *, restore_fd: int |
         volumes[0].disk_fd = os.open(DISK, os.O_RDONLY | os.O_DIRECTORY)
     forks = min(len(volumes[0].layer_fds), MOST_FORKS)
     last_pid = forks * PIDS_PER_FORK
-    kernelfs.move_all("kernel", "new", last_pid_fd=last_pid_fd, last_pid=last_pid, shm_bytes=plan["shm_bytes"])
-    os.chdir("new")
-    sc.pivot_root(".", ".")
-    sc.unmount(".")
-    os.chdir("/")
+    kernelfs.move_all(".", "new", last_pid_fd=last_pid_fd, last_pid=last_pid, shm_bytes=plan["shm_bytes"])
+    _move_into("new")
     pristine.lay(system)
     return volumes
-
-
-def _detached(path: str, *, is_writable: bool) -> int:
-    tree = sc.open_tree(path)
-    if not is_writable:
-        sc.set_mount_attributes(tree, sc.MOUNT_ATTR_RDONLY | sc.MOUNT_ATTR_NOSUID | sc.MOUNT_ATTR_NODEV)
-    return tree
 
 
 def mount_more(mount: dict[str, Any]) -> list[str]:

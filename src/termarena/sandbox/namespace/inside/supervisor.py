@@ -75,7 +75,7 @@ class Supervisor:
         if self.registrar is not None:
             poll.register(self.registrar, select.POLLIN)
         # The first command is on its way: whom it runs as is looked up meanwhile.
-        with contextlib.suppress(LookupError):
+        with contextlib.suppress(LookupError, OSError):
             files.find_user(self.user)
         while True:
             ready = dict(poll.poll(self._pause_ms()))

@@ -111,7 +111,7 @@ class _ForkServer:
         try:
             pid, is_born = _clone_joined(born, rest) if rest else _clone(born)
             if pid == 0:
-                first.begin(control, gate=gate_out, lock=lock)
+                first.begin(control, gate=gate_out, lock=lock, keeps_host=not ids["shift"])
             _release(pid, control, gate_in, ids=None if rest else ids, is_born=is_born, shift=shift)
         finally:
             os.close(gate_out)
