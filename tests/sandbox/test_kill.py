@@ -27,8 +27,9 @@ def _cgroups(sandboxes: set[str]) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", ROUNDS)
-async def test_killed_harness_leaves_nothing(sandbox_home: Path, rounds: int) -> None:
-    assert await _kill(sandbox_home, rounds, "restless_harness.py")
+async def test_killed_harness_leaves_nothing(tmp_path: Path, rounds: int) -> None:
+    # A home of its own: in that of the other tests their drivers have sandboxes waiting.
+    assert await _kill(tmp_path, rounds, "restless_harness.py")
 
 
 @pytest.mark.slow
