@@ -132,6 +132,13 @@ async def test_timeout_of_a_program_that_ignores_interrupts(terminal: Terminal, 
     assert (await terminal.run("echo next")).text.endswith("next\n")
 
 
+async def test_what_comes_after_a_program_that_had_to_be_killed_is_not_run(terminal: Terminal, box: Sandbox) -> None:
+    await box.write("/root/deaf", b"#!/bin/sh\ntrap '' INT\nwhile :; do sleep 60; done\n", mode=0o755)
+    result = await terminal.run("/root/deaf; echo after >/root/log", timeout_s=0.2)
+    assert (result.exit_status, result.timed_out, result.shell_ended) == (124, True, False), result.text
+    assert (await terminal.run("cat /root/log || echo none")).text.endswith("none\n")
+
+
 async def test_timeout_of_a_loop_in_the_shell_itself(terminal: Terminal) -> None:
     assert (await terminal.run("while :; do :; done", timeout_s=0.2)).timed_out
     assert (await terminal.run("echo next")).text == "next\n"
@@ -243,6 +250,32 @@ async def test_a_cancelled_command_is_interrupted(terminal: Terminal) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert (await terminal.run("echo next", timeout_s=20)).text == "next\n"
+
+
+async def test_a_command_that_is_cancelled_between_two_of_its_programs(
+    terminal: Terminal, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one has ended and the shell is not in front again: Ctrl-C meets nobody."""
+    interrupted = asyncio.Event()
+    write = PtyStream.write
+
+    def telling(stream: PtyStream, data: bytes) -> None:
+        write(stream, data)
+        if data == b"\x03":
+            interrupted.set()
+
+    monkeypatch.setattr(PtyStream, "write", telling)
+    first = "sh -c 'kill -s STOP $PPID; echo up'"
+    running = asyncio.ensure_future(terminal.run(f"{first}; sleep 60; echo after >/root/log"))
+    await terminal.wait_for("up\n")
+    while any("kill -s STOP $PPID; echo up" in one.argv for one in await box.processes()):
+        pass
+    running.cancel()
+    await interrupted.wait()
+    await box.exec(["sh", "-c", "kill -s CONT -- -1"])
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (await terminal.run("cat /root/log || echo none", timeout_s=20)).text.endswith("none\n")
 
 
 async def test_cancelled_while_the_shell_reads_the_command(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -299,7 +299,8 @@ class ShellSession:
         return self._is_over() or self._is_lost() or self._is_missed
 
     async def _interrupt(self) -> None:
-        """Ctrl-C; SIGKILL to what is in front; a shell without our functions attached to again; the shell ended."""
+        """Ctrl-C; SIGINT to the shell and SIGKILL to what is in front; a shell without our functions attached to again;
+        the shell ended."""
         self._stream.discard_input()
         self._stream.write(INTERRUPT)
         if await self._until_over(INTERRUPT_S):
