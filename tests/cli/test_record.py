@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,8 +81,10 @@ def test_keys_are_recorded_on_request_and_passwords_never(tmp_path: Path) -> Non
     path = tmp_path / "a.cast"
     with Person("record", str(path), "--input", "--v3", "--shell", "/bin/bash", home=tmp_path / "home") as person:
         person.until(AT_PROMPT)
+        person.process.send_signal(signal.SIGSTOP)  # so that it finds both at once
         person.resize(100, 40)
         person.type("stty size; read -rsp 'Secret: ' word; echo got-$(( 40 + 2 ))\r")
+        person.process.send_signal(signal.SIGCONT)
         person.until(r"40 100[\s\S]*Secret: ")
         person.type(f"{PASSWORD}\r")
         person.until("got-42")
@@ -91,6 +94,7 @@ def test_keys_are_recorded_on_request_and_passwords_never(tmp_path: Path) -> Non
     assert PASSWORD not in path.read_text()
     assert "read -rsp" in cast.text("i")
     assert cast.text("r") == "100x40"
+    assert next(event.code for event in cast.events if event.code in "ir") == "r"  # it was typed on the new size
     assert (cast.version, cast.cols, cast.rows, cast.text("x")) == (3, 90, 30, "0")
     assert "title" not in cast.header
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -130,3 +131,18 @@ def make_rootfs(target: Path, *, more: tuple[str, ...] = ()) -> None:
     (target / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nalice:x:1234:1234::/home/alice:/bin/sh\n")
     (target / "etc/motd").write_text("welcome\n")
     (target / "home/alice").mkdir(parents=True)
+
+
+async def read_until(fd: int, expected: bytes) -> bytes:
+    """Read a terminal until it has shown something; the test's own time limit ends a wait in vain."""
+    loop = asyncio.get_running_loop()
+    seen = b""
+    while expected not in seen:
+        ready = loop.create_future()
+        loop.add_reader(fd, ready.set_result, None)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(fd)
+        seen += os.read(fd, 4096)
+    return seen

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from sandbox.support import has, out, sh
+from sandbox.support import has, out, read_until, sh
 from termarena.core.errors import CapabilityMissing, NotFound, SandboxBroken, SandboxFileError, TerminalSizeError
 from termarena.sandbox import Driver, Feature, Limits, Sandbox, SandboxSpec
 
@@ -360,11 +360,11 @@ async def test_stop_twice(driver: Driver) -> None:
 async def test_terminal_process(box: Sandbox) -> None:
     pty = await box.open_pty(["sh", "-c", "tty; stty size; read x; stty size; exit 5"], cols=100, rows=40)
     try:
-        seen = await _read_until(pty.master_fd, b"40 100")
+        seen = await read_until(pty.master_fd, b"40 100")
         assert b"/dev/pts/0" in seen
         pty.resize(120, 50)
         os.write(pty.master_fd, b"go\n")
-        await _read_until(pty.master_fd, b"50 120")
+        await read_until(pty.master_fd, b"50 120")
         assert (await pty.wait()).exit_status == 5
     finally:
         pty.close()
@@ -373,9 +373,9 @@ async def test_terminal_process(box: Sandbox) -> None:
 async def test_terminal_interrupt_and_kill(box: Sandbox) -> None:
     pty = await box.open_pty(["sh", "-c", "trap 'echo got-int' INT; echo up; while :; do sleep 0.05; done"])
     try:
-        await _read_until(pty.master_fd, b"up")
+        await read_until(pty.master_fd, b"up")
         os.write(pty.master_fd, b"\x03")
-        await _read_until(pty.master_fd, b"got-int")
+        await read_until(pty.master_fd, b"got-int")
         await pty.kill()
         assert (await pty.wait()).signal == signal.SIGKILL
         assert await box.processes() == ()
@@ -388,18 +388,3 @@ async def test_terminal_of_no_size(box: Sandbox, cols: int, rows: int) -> None:
     with pytest.raises(TerminalSizeError, match=f"{cols}x{rows}") as caught:
         await box.open_pty(["sh"], cols=cols, rows=rows)
     assert "80x24" in (caught.value.hint or "")
-
-
-async def _read_until(fd: int, expected: bytes) -> bytes:
-    """Read a terminal until it has shown something; the test's own time limit ends a wait in vain."""
-    loop = asyncio.get_running_loop()
-    seen = b""
-    while expected not in seen:
-        ready = loop.create_future()
-        loop.add_reader(fd, ready.set_result, None)
-        try:
-            await ready
-        finally:
-            loop.remove_reader(fd)
-        seen += os.read(fd, 4096)
-    return seen

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.support import sh
+from sandbox.support import read_until, sh
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from termarena.sandbox import Sandbox
+    from termarena.sandbox.contract import PtyProcess
 
 IN_VFORK = """
 import os
@@ -143,3 +144,35 @@ async def test_timeout_of_a_chain_of_processes(box: Sandbox, chain: bytes) -> No
         assert result.timed_out
         assert await box.read("/root/n")
         assert not await _counts(box)
+
+
+ON_A_TERMINAL = "set -m; sh -c 'echo up; exec sleep 60'; echo went on >>/root/log"
+"""With job control a shell sees that its job was stopped, and then does what comes next."""
+SKIP_NUMBERS = "n=$(((14 - $$ % 8) % 8)); while [ $n != 0 ]; do true & n=$((n - 1)); done; wait"
+"""The second process that begins after it has a multiple of eight as its number: with that a set of numbers begins."""
+
+
+async def _on_a_terminal(box: Sandbox) -> PtyProcess:
+    """A shell that waits for its job."""
+    await sh(box, SKIP_NUMBERS)
+    pty = await box.open_pty(["sh", "-c", ON_A_TERMINAL])
+    await read_until(pty.master_fd, b"up")
+    return pty
+
+
+async def test_a_shell_on_a_terminal_that_is_killed_goes_on_with_nothing(box: Sandbox) -> None:
+    for _ in range(5):
+        pty = await _on_a_terminal(box)
+        await pty.kill()
+        pty.close()
+    assert (await box.exec(["cat", "/root/log"])).stdout == b""
+
+
+async def test_a_shell_on_a_terminal_does_not_go_on_when_it_was_held(box: Sandbox) -> None:
+    for _ in range(5):
+        pty = await _on_a_terminal(box)
+        await box.freeze()
+        await box.thaw()
+        await pty.kill()
+        pty.close()
+    assert (await box.exec(["cat", "/root/log"])).stdout == b""

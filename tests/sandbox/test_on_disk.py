@@ -331,6 +331,18 @@ def test_a_sandbox_ends_before_the_hosts_disk_can_have_no_more_files() -> None:
     assert found["left"] == []
 
 
+def test_whoever_removes_can_be_waited_for_also_where_there_is_nothing_to_remove(
+    on_disk: NamespaceDriver, tmp_path: Path
+) -> None:
+    server, ids = Launcher(), on_disk.ids.as_plan()
+    server.ensure()
+    try:
+        for _ in range(200):  # that process is ready sooner than others can look for it, one time in twenty
+            os.close(server.remove(tmp_path / "nothing", ids))
+    finally:
+        server.close()
+
+
 async def test_what_strayed_into_the_home_is_no_sandbox_and_in_nobodys_way(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -74,20 +74,28 @@ async def attach(pty: PtyProcess, cast: CastWriter | None = None, *, records_inp
 
     stream = PtyStream(pty, show, on_end=lambda: None)
 
+    known_size = size_here()
+
+    def follow_size() -> None:
+        nonlocal known_size
+        size = size_here()
+        if size == known_size:
+            return
+        known_size = size
+        pty.resize(*size)
+        if cast is not None:
+            cast.resize(*size)
+
     def typed() -> None:
         data = os.read(keys, READ_BYTES)
+        follow_size()  # the signal may be behind keys that were typed later
         if not data:
             loop.remove_reader(keys)
         if cast is not None and records_input and not is_typed_blind(pty):
             cast.input(data)
         stream.write(data)
 
-    def resized() -> None:
-        pty.resize(*size_here())
-        if cast is not None:
-            cast.resize(*size_here())
-
-    with raw_mode(), _signals(loop, resized):
+    with raw_mode(), _signals(loop, follow_size):
         loop.add_reader(keys, typed)
         try:
             ended = await pty.wait()

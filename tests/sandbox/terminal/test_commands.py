@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from sandbox.support import has
 from termarena.core.errors import NoExitStatus, SandboxBroken, TerminalEnded, TerminalTimeout
 from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.terminal import TerminalOptions, open_terminal
+from termarena.sandbox.terminal.display import Display
 from termarena.sandbox.terminal.stream import PtyStream
 
 if TYPE_CHECKING:
@@ -36,6 +38,19 @@ async def test_state_survives(terminal: Terminal) -> None:
 async def test_status_of_the_last_command_is_there_for_the_next(terminal: Terminal) -> None:
     await terminal.run("(exit 9)")
     assert (await terminal.run("echo $?")).text == "9\n"
+
+
+@pytest.mark.slow
+async def test_output_that_comes_long_after_the_status(bash: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine carries them on two connections."""
+    take = Display.take
+
+    def late(display: Display, data: bytes) -> None:
+        asyncio.get_running_loop().call_later(1.5, take, display, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Display, "take", late)
+        assert (await bash.run("echo late; (exit 3)")).text == "late\n"
 
 
 async def test_background_jobs_survive(terminal: Terminal) -> None:
@@ -130,6 +145,13 @@ async def test_timeout_of_a_program_that_ignores_interrupts(terminal: Terminal, 
     result = await terminal.run("/root/deaf", timeout_s=0.2)
     assert (result.exit_status, result.timed_out, result.shell_ended) == (124, True, False), result.text
     assert (await terminal.run("echo next")).text.endswith("next\n")
+
+
+async def test_what_comes_after_a_program_that_had_to_be_killed_is_not_run(terminal: Terminal, box: Sandbox) -> None:
+    await box.write("/root/deaf", b"#!/bin/sh\ntrap '' INT\nwhile :; do sleep 60; done\n", mode=0o755)
+    result = await terminal.run("/root/deaf; echo after >/root/log", timeout_s=0.2)
+    assert (result.exit_status, result.timed_out, result.shell_ended) == (124, True, False), result.text
+    assert (await terminal.run("cat /root/log || echo none")).text.endswith("none\n")
 
 
 async def test_timeout_of_a_loop_in_the_shell_itself(terminal: Terminal) -> None:
@@ -245,19 +267,52 @@ async def test_a_cancelled_command_is_interrupted(terminal: Terminal) -> None:
     assert (await terminal.run("echo next", timeout_s=20)).text == "next\n"
 
 
-async def test_cancelled_while_the_shell_reads_the_command(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = asyncio.ensure_future(terminal.run(f"x={'y' * 20_000}"))
+async def test_a_command_that_is_cancelled_between_two_of_its_programs(
+    terminal: Terminal, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one has ended and the shell is not in front again: Ctrl-C meets nobody."""
+    interrupted = asyncio.Event()
     write = PtyStream.write
 
-    def cancelling(stream: PtyStream, data: bytes) -> None:
+    def telling(stream: PtyStream, data: bytes) -> None:
         write(stream, data)
-        if data.startswith(b"+"):
-            running.cancel()
+        if data == b"\x03":
+            interrupted.set()
 
-    monkeypatch.setattr(PtyStream, "write", cancelling)
+    monkeypatch.setattr(PtyStream, "write", telling)
+    first = "sh -c 'kill -s STOP $PPID; echo up'"
+    running = asyncio.ensure_future(terminal.run(f"{first}; sleep 60; echo after >/root/log"))
+    await terminal.wait_for("up\n")
+    while any("kill -s STOP $PPID; echo up" in one.argv for one in await box.processes()):
+        pass
+    running.cancel()
+    await interrupted.wait()
+    await box.exec(["sh", "-c", "kill -s CONT -- -1"])
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert (await terminal.run("echo ${x-none}", timeout_s=20)).text == "none\n"
+    assert (await terminal.run("cat /root/log || echo none", timeout_s=20)).text.endswith("none\n")
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["closed", "held"])
+async def test_cancelled_while_the_shell_reads_the_command(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, *, is_held: bool
+) -> None:
+    """Also where somebody keeps the second line open, as an engine may: it does not hang up then."""
+    running = asyncio.ensure_future(terminal.run(f"x={'y' * 20_000}"))
+    write = PtyStream.write
+    with contextlib.ExitStack() as held:
+
+        def cancelling(stream: PtyStream, data: bytes) -> None:
+            write(stream, data)
+            if data.startswith(b"+"):
+                if is_held:
+                    held.callback(os.close, os.dup(stream._fd))  # noqa: SLF001 - as whoever else has it open
+                running.cancel()
+
+        monkeypatch.setattr(PtyStream, "write", cancelling)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await terminal.run("echo ${x-none}", timeout_s=20)).text == "none\n"
 
 
 async def test_the_sandbox_ends_while_a_command_runs(terminal: Terminal, box: Sandbox) -> None:

@@ -27,8 +27,9 @@ READY_S: Final = 5.0
 """How long a shell at its prompt may take to ask for a command; more means that something else reads the keys."""
 PROMPT_S: Final = 0.25
 """How long the prompt may take to appear after the shell has said that it is there; it may have none."""
-OUTPUT_S: Final = 1.0
-"""How long the last output may take behind the news that it was written."""
+OUTPUT_S: Final = 5.0
+"""How long the last output may take behind the news that it was written: an engine carries the two apart, and what has
+not come by then is lost. It is waited for in vain only where something threw it away."""
 INTERRUPT_S: Final = 1.0
 """Between Ctrl-C and SIGKILL, and between that and giving the shell up."""
 LOOK_S: Final = 0.01
@@ -299,7 +300,8 @@ class ShellSession:
         return self._is_over() or self._is_lost() or self._is_missed
 
     async def _interrupt(self) -> None:
-        """Ctrl-C; SIGKILL to what is in front; a shell without our functions attached to again; the shell ended."""
+        """Ctrl-C; SIGINT to the shell and SIGKILL to what is in front; a shell without our functions attached to again;
+        the shell ended."""
         self._stream.discard_input()
         self._stream.write(INTERRUPT)
         if await self._until_over(INTERRUPT_S):

@@ -180,7 +180,8 @@ class Terminal:
         The folder, variables, functions, options and background jobs it leaves are there for the next one. It may be
         any number of lines and of any length; one that is not complete is a syntax error. The screen and the recording
         show it after the prompt. The terminal's modes are put back before each command. At the timeout the program in
-        front gets Ctrl-C, after a second SIGKILL; what it started in the background goes on.
+        front gets Ctrl-C, after a second SIGKILL. Nothing more of the command runs then; what it started in the
+        background goes on.
 
         Raises `ValueError` for a NUL and for half a character; `TerminalTimeout` if the shell was not at its prompt in
         `timeout_s`, before anything ran; `NoExitStatus` if the command ran, or may have, and its status cannot be

@@ -20,10 +20,13 @@ __all__ = ["end_foreground", "is_shell_in_front", "is_typed_blind", "read_modes"
 TIOCGSID: Final = 0x5429
 KILL_TIMEOUT_S: Final = 10.0
 # Field 8 of stat is the terminal's foreground group; the shell is the session's leader, so its group is its number.
+# A shell goes on with its next command when one was killed, unless it was interrupted itself: Ctrl-C does not do that
+# while another group is in front, and is lost between two programs, when the group in front has ended already.
 _KILL_FOREGROUND: Final = """
 read -r line <"/proc/$1/stat" || exit 1
 shell=$1
 set -- ${line##*)}
+kill -s INT "$shell"
 [ "$6" -gt 1 ] && [ "$6" != "$shell" ] && kill -s KILL -- "-$6"
 """
 
@@ -63,7 +66,10 @@ def restore_modes(pty: PtyProcess, modes: list[Any]) -> None:
 
 
 async def end_foreground(box: Sandbox, shell_pid: int, *, user: str | None) -> None:
-    """Kill the process group in the foreground of the shell's terminal, unless it is the shell itself."""
+    """Kill the process group in the foreground of the shell's terminal, unless it is the shell itself.
+
+    The shell is interrupted before that, so that it does not go on with what follows in its command.
+    """
     argv = ["/bin/sh", "-c", _KILL_FOREGROUND, "sh", str(shell_pid)]
     await box.exec(argv, user=user, cwd="/", timeout_s=KILL_TIMEOUT_S)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Wire"]
 
+END_OF_INPUT: Final = b"\x04" * 4
+"""Ctrl-D for each read that a shell may still try: the rest of a line, a piece of a command, the token."""
 # It holds the terminal open and takes no processor time; whoever wakes it, it stops again.
 HOLDER: Final = ("/bin/sh", "-c", "echo; while :; do kill -s STOP $$; done")
 
@@ -76,7 +78,13 @@ class Wire:
         self._pulse.beat()
 
     async def close(self) -> None:
-        """End the holder."""
+        """End the holder. A shell that reads from the wire is told that nothing more comes.
+
+        The end of a holder tells nobody: its terminal hangs up when the master is closed, and an engine that has the
+        master may do so much later.
+        """
+        self._stream.discard_input()
+        self._stream.write(END_OF_INPUT)
         self._stream.close()
         try:
             with contextlib.suppress(SandboxBroken):

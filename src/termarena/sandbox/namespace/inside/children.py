@@ -266,7 +266,7 @@ def kill_exec(exec_id: int) -> None:
         fresh = set(found) - stopped
         if not fresh and is_whole:
             break
-        for pid in fresh:
+        for pid in sorted(fresh):  # parents first: a shell that sees its job stopped goes on with its next command
             _signal(pid, signal.SIGSTOP)
         stopped |= fresh
     while (alive := pids_of_exec(exec_id)) and time.monotonic() < give_up:

@@ -16,19 +16,24 @@ DEEP: Final = 64
 """What lies deeper is first moved up: descriptors and the stack have an end, and a hostile tree has none."""
 
 
-def begin(path: str, ids: dict[str, Any]) -> NoReturn:
-    """Be the process that removes a folder, with the ids of sandboxes where an ordinary user's own are not enough."""
+def begin(path: str, ids: dict[str, Any], *, gate: int) -> NoReturn:
+    """Be the process that removes a folder, with the ids of sandboxes where an ordinary user's own are not enough.
+
+    It begins when a byte comes through the gate, and ends if none can come any more.
+    """
     status = 1
     try:
         sc.prctl(sc.PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        if ids["helpers"]:
-            status = _remove_with(path, ids)
-        else:
-            remove_path(path)
-            status = 0
+        if os.read(gate, 1):
+            status = _remove_with(path, ids) if ids["helpers"] else _remove_as_we_are(path)
     finally:
         os._exit(status)
+
+
+def _remove_as_we_are(path: str) -> int:
+    remove_path(path)
+    return 0
 
 
 def _remove_with(path: str, ids: dict[str, Any]) -> int:

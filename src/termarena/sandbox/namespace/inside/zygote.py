@@ -125,14 +125,22 @@ class _ForkServer:
 
     def _remove(self, path: str, ids: dict[str, Any], sock: socket.socket) -> None:
         """Remove a folder of sandboxes in a process of its own, which the harness can wait for."""
-        pid = sc.clone()
-        if pid == 0:
-            removing.begin(path, ids)
-        pidfd = os.pidfd_open(pid)
+        gate_out, gate_in = os.pipe()
         try:
-            _tell(sock, {"pid": pid}, pidfd)
+            pid = sc.clone()
+            if pid == 0:
+                os.close(gate_in)
+                removing.begin(path, ids, gate=gate_out)
+            # It waits: the kernel reaps our children, and of one that has ended nobody can wait for the end.
+            pidfd = os.pidfd_open(pid)
+            try:
+                _tell(sock, {"pid": pid}, pidfd)
+            finally:
+                os.close(pidfd)
+            os.write(gate_in, b"x")
         finally:
-            os.close(pidfd)
+            os.close(gate_out)
+            os.close(gate_in)
 
 
 def _tell(sock: socket.socket, answer: wire.Message, *fds: int) -> None:
