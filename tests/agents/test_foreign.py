@@ -140,7 +140,7 @@ def _threads() -> int:
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < until
         await asyncio.sleep(0.01)
@@ -165,7 +165,7 @@ class Mine:
     workspace = TrialWorkspace(box, recording, deadline=time.monotonic() + 60)
     solving = asyncio.ensure_future(agent.solve(BRIEF, workspace))
     wait = "until [ -e /app/started ]; do sleep 0.01; done"
-    assert (await box.exec(["sh", "-c", wait], timeout_s=20)).exit_status == 0
+    assert (await box.exec(["sh", "-c", wait], timeout_s=60)).exit_status == 0
     await workspace.close("the time is up")
     with pytest.raises(WorkspaceClosed):
         await solving

@@ -419,7 +419,7 @@ async def test_a_cancelled_trial_leaves_no_secret_in_its_recordings(
     task = make_task(bench.folder / "task")
     agent = "support.agents:SaysASecretAndWaits"
     running = asyncio.ensure_future(try_task(task, agent, bench.attempt.path, home=bench.home))
-    assert await asyncio.to_thread(SaysASecretAndWaits.has_spoken.wait, 20)
+    assert await asyncio.to_thread(SaysASecretAndWaits.has_spoken.wait, 60)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

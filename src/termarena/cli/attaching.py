@@ -72,20 +72,26 @@ async def attach(pty: PtyProcess, cast: CastWriter | None = None, *, records_inp
             cast.output(data)
         write_all(view, data)
 
+    size = size_here()
     stream = PtyStream(pty, show, on_end=lambda: None)
 
     def typed() -> None:
         data = os.read(keys, READ_BYTES)
         if not data:
             loop.remove_reader(keys)
+        resized()  # the news of a size may come behind keys that were typed after it
         if cast is not None and records_input and not is_typed_blind(pty):
             cast.input(data)
         stream.write(data)
 
     def resized() -> None:
-        pty.resize(*size_here())
+        nonlocal size
+        if size == size_here():
+            return
+        size = size_here()
+        pty.resize(*size)
         if cast is not None:
-            cast.resize(*size_here())
+            cast.resize(*size)
 
     with raw_mode(), _signals(loop, resized):
         loop.add_reader(keys, typed)
