@@ -122,12 +122,12 @@ class Broker:
 
 async def _end(state: Any) -> None:  # noqa: ANN401 - uvicorn is an extra
     """End what is under way: which of it uvicorn has ended depends on the version of Python."""
+    for connection in tuple(state.connections):
+        connection.transport.abort()  # first: who reads nothing is not waited for
     under_way = tuple(state.tasks)
     for task in under_way:
         task.cancel()
     await asyncio.gather(*under_way, return_exceptions=True)
-    for connection in tuple(state.connections):
-        connection.transport.close()
 
 
 def _listening(port: int) -> socket.socket:
