@@ -81,6 +81,22 @@ async def test_writing_is_refused_beyond_the_limit_until_there_is_room(on_disk: 
         assert last.disk_bytes < MIB
 
 
+async def test_who_fills_the_disk_while_others_make_room_is_refused_and_not_ended(
+    on_disk: NamespaceDriver, sandbox_home: Path
+) -> None:
+    theirs = sandbox_home / "theirs"
+    with theirs.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 4 * SMALL.limits.disk_bytes)
+    async with on_disk.start(SMALL) as box:
+        theirs.unlink()
+        full = await sh(box, f"{FILLS}; echo the shell lives", timeout_s=120)
+        assert (full.stdout, full.exit_status) == (b"the shell lives\n", 0)
+        used = await box.usage()
+        assert used.disk_full is True
+        assert used.disk_bytes is not None
+        assert used.disk_bytes < SMALL.limits.disk_bytes + room.SLACK_BYTES
+
+
 async def test_a_deleted_file_that_is_written_on_counts(on_disk: NamespaceDriver) -> None:
     script = (
         "import os, time\n"
