@@ -72,28 +72,30 @@ async def attach(pty: PtyProcess, cast: CastWriter | None = None, *, records_inp
             cast.output(data)
         write_all(view, data)
 
-    size = size_here()
     stream = PtyStream(pty, show, on_end=lambda: None)
 
-    def typed() -> None:
-        data = os.read(keys, READ_BYTES)
-        if not data:
-            loop.remove_reader(keys)
-        resized()  # the news of a size may come behind keys that were typed after it
-        if cast is not None and records_input and not is_typed_blind(pty):
-            cast.input(data)
-        stream.write(data)
+    known_size = size_here()
 
-    def resized() -> None:
-        nonlocal size
-        if size == size_here():
-            return
+    def follow_size() -> None:
+        nonlocal known_size
         size = size_here()
+        if size == known_size:
+            return
+        known_size = size
         pty.resize(*size)
         if cast is not None:
             cast.resize(*size)
 
-    with raw_mode(), _signals(loop, resized):
+    def typed() -> None:
+        data = os.read(keys, READ_BYTES)
+        follow_size()  # the signal may be behind keys that were typed later
+        if not data:
+            loop.remove_reader(keys)
+        if cast is not None and records_input and not is_typed_blind(pty):
+            cast.input(data)
+        stream.write(data)
+
+    with raw_mode(), _signals(loop, follow_size):
         loop.add_reader(keys, typed)
         try:
             ended = await pty.wait()
