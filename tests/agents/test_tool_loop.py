@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from running import termarena
-from support.model_bench import ModelBench
+from support.model_bench import IMPATIENT, ModelBench
 from support.model_server import ModelServer, Turn, declined, said
 from support.tasks import Made
 from termarena.core.errors import ClusterError, UsageError
@@ -181,6 +181,8 @@ async def test_a_model_that_does_not_work_ends_typed_and_is_graded(
 async def test_an_endpoint_that_fails_leaves_the_trial_unscored_and_worth_another_try(
     bench: ModelBench, turn: Turn
 ) -> None:
+    if turn.stalls:
+        bench.patience = IMPATIENT
     with ModelServer(WRITES_ONE, turn) as server:
         result = await bench.run(f"openai:toy@{server.url}")
         assert len(server.requests) == 4

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agents.conftest import SECRETS
+from sandbox.support import READY, cut_off
 from termarena.agents.contract import AgentTerminal, Usage, Workspace
 from termarena.agents.workspace import TrialWorkspace
 from termarena.core.errors import SandboxBroken, SandboxFileError, WorkspaceClosed
@@ -22,7 +23,7 @@ from termarena.sandbox.terminal import TerminalOptions, read_cast
 if TYPE_CHECKING:
     from termarena.agents.recording import Recording
     from termarena.core.run_folder import AttemptFolder
-    from termarena.sandbox import Sandbox
+    from termarena.sandbox import ExecResult, Sandbox
     from termarena.sandbox.namespace import NamespaceDriver
 
 AGENT = TrajectoryAgent(name="tester", version="1")
@@ -204,8 +205,11 @@ async def test_a_cancelled_agent_is_cancelled_and_its_command_gone(box: Sandbox,
 
 
 async def test_no_command_outlasts_the_deadline(box: Sandbox, recording: Recording) -> None:
-    workspace = TrialWorkspace(box, recording, deadline=time.monotonic() + 0.3)
-    done = await workspace.exec("echo begun; sleep 333", timeout_s=600)
+    async def until(seconds: float) -> tuple[TrialWorkspace, ExecResult]:
+        workspace = TrialWorkspace(box, recording, deadline=time.monotonic() + seconds)
+        return workspace, await workspace.exec(f"echo begun; : >{READY}; sleep 333", timeout_s=600)
+
+    workspace, done = await cut_off(box, until, timeout_s=0.3)
     assert (done.timed_out, done.exit_status, done.stdout) == (True, 124, b"begun\n")
     with pytest.raises(WorkspaceClosed, match="the time is up"):
         await workspace.exec("true")

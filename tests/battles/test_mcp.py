@@ -57,7 +57,7 @@ async def test_the_six_tools_share_one_session_and_submitting_ends_it(tmp_path: 
             seen["tools"] = [tool.name for tool in (await session.list_tools()).tools]
             await call(session, "execute_command", command="cd /tmp && export WORD=kept")
             seen["state"] = await call(session, "execute_command", command="echo $WORD in $PWD")
-            seen["late"] = await call(session, "execute_command", command="echo early; sleep 60", timeout=0.5)
+            seen["late"] = await call(session, "execute_command", command="echo early; sleep 60", timeout=2)
             await call(session, "write_file", path="one.txt", content="1\n")
             seen["read"] = await call(session, "read_file", path="/app/one.txt")
             seen["gone"] = await call(session, "read_file", path="/tests/test.sh")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from termarena.models.http import Patience
+
 KEY = "sk-the-real-key-of-the-provider-0001"
 
 
@@ -36,9 +38,11 @@ class Desk:
 
 
 @asynccontextmanager
-async def a_desk(word: str, *, limits: ModelLimits | None = None, key: str = KEY) -> AsyncIterator[Desk]:
+async def a_desk(
+    word: str, *, limits: ModelLimits | None = None, key: str = KEY, patience: Patience = QUICK
+) -> AsyncIterator[Desk]:
     variables = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
-    models = RunModels(limits, patience=QUICK, environ=dict.fromkeys(variables, key))
+    models = RunModels(limits, patience=patience, environ=dict.fromkeys(variables, key))
     kept: list[Exchanged] = []
     try:
         async with Broker(models) as broker:

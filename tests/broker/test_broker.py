@@ -13,6 +13,7 @@ import pytest
 
 from broker.conftest import KEY, a_desk
 from broker.test_dialects import ANSWER, CONVERSATIONS, DIALECTS, _asked
+from support.model_bench import IMPATIENT, QUICK
 from support.model_server import ModelServer, Turn, declined, said
 from termarena.broker import Broker
 from termarena.models import ModelLimits
@@ -239,8 +240,9 @@ async def test_a_stream_is_handed_on_and_put_together(name: str) -> None:
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("how", ["stalls", "hangs_up"])
 async def test_a_stream_that_stalls_or_breaks_off_ends_with_an_error(name: str, how: str) -> None:
+    limits, patience = ModelLimits(trial_tokens=10**6), IMPATIENT if how == "stalls" else QUICK
     with ModelServer(_streamed(name, **{how: True})) as server:
-        async with a_desk(WORDS[name].format(url=server.url), limits=ModelLimits(trial_tokens=10**6)) as desk:
+        async with a_desk(WORDS[name].format(url=server.url), limits=limits, patience=patience) as desk:
             body = {**CONVERSATIONS[name], **({} if name == "gemini" else {"stream": True})}
             answer = await desk.post(STREAMS[name], body)
             assert '"error"' in answer.text.rpartition("data:")[2]
@@ -255,7 +257,7 @@ async def test_a_stream_that_stalls_or_breaks_off_ends_with_an_error(name: str, 
 async def test_an_answer_in_one_piece_that_is_none(turn: Turn, how: str) -> None:
     broken = Turn(turn.body, headers=turn.headers, stalls=how == "stalls", hangs_up=how == "hangs_up")
     with ModelServer(broken) as server:
-        async with a_desk(f"openai:toy@{server.url}") as desk:
+        async with a_desk(f"openai:toy@{server.url}", patience=IMPATIENT if broken.stalls else QUICK) as desk:
             answer = await desk.post(PATHS["chat"], HELLO)
             is_good = how == "is whole" and not isinstance(turn.body, bytes)
             assert answer.status_code == (200 if is_good else 503)
@@ -479,8 +481,9 @@ async def test_the_end_of_a_broker_ends_what_is_under_way() -> None:
                 while not server.requests:  # noqa: ASYNC110 - it is counted in another thread
                     await asyncio.sleep(0.01)
             await desk.broker.aclose()
+            assert desk.seat.under_way == 0
             done = await asyncio.gather(asking, return_exceptions=True)
-            assert isinstance(done[0], httpx.HTTPError | httpx.Response)
+            assert isinstance(done[0], httpx.HTTPError)
 
 
 def test_a_token_looks_like_a_key_and_is_scrubbed_as_one() -> None:

@@ -346,7 +346,7 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(slow: Path, env: dict[str, str]
         began = time.monotonic()
         running.process.send_signal(signal.SIGINT)
         told, said = running.process.communicate(timeout=PATIENCE_S)
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
     assert running.process.returncode == 130
     assert "1 solved, 0 unsolved, 1 not run yet of 2 trials" in told
     assert said.splitlines()[-1] == "next: termarena resume run"

@@ -213,12 +213,12 @@ async def test_tests_that_write_no_reward_are_a_fault_and_not_a_zero(bench: Benc
 async def test_a_hanging_test_is_timed_out_and_unsolved_with_its_output(bench: Bench) -> None:
     test = "#!/bin/sh\necho begun\n(setsid sleep 300 &)\nsleep 300\necho 1 >/logs/verifier/reward.txt\n"
     began = time.monotonic()
-    async with bench.worked(bench.harbor(test, timeout="0.5")) as box:
+    async with bench.worked(bench.harbor(test, timeout="2.0")) as box:
         verdict = await bench.grade(box, load_task(bench.folder / "task-0"), "live")
         assert await box.processes() == ()
     assert (verdict.reward, verdict.timed_out, verdict.exit_status, verdict.fault) == (0.0, True, 124, None)
     assert bench.output == "begun\n"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 async def test_the_multiplier_stretches_the_tests_time(bench: Bench) -> None:
@@ -310,9 +310,10 @@ async def test_noise_between_a_forged_summary_and_the_end_is_no_pass(bench: Benc
 
 async def test_a_daemon_of_the_tests_that_writes_without_end_holds_nothing_up(bench: Bench) -> None:
     began = time.monotonic()
-    verdict = await bench.sealed(bench.harbor("#!/bin/sh\nyes &\necho 1 >/logs/verifier/reward.txt\n"))
+    test = "#!/bin/sh\nyes &\necho 1 >/logs/verifier/reward.txt\n"
+    verdict = await bench.sealed(bench.harbor(test, timeout="120.0"))
     assert verdict.reward == 1.0
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
 
 
 async def test_logs_without_end_are_left_out_and_the_reward_is_read(bench: Bench) -> None:

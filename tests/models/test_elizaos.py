@@ -79,7 +79,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunModel
 
 async def test_a_conversation_is_one_text_and_the_answer_another(models: RunModels) -> None:
     model = models.open("elizaos:my_runtimes:ready")
-    answer = await model.complete(ASKED, timeout_s=5)
+    answer = await model.complete(ASKED, timeout_s=60)
     assert (answer.message.content, answer.finish, answer.cost_usd) == ("hello", "stop", None)
     assert answer.usage.input_tokens is None, "a runtime does not tell its tokens"
     ((text, _),) = sys.modules["my_runtimes"].ready.asked
@@ -89,7 +89,7 @@ async def test_a_conversation_is_one_text_and_the_answer_another(models: RunMode
 async def test_a_function_makes_one_runtime_for_all_attempts(models: RunModels) -> None:
     opened = [models.open("elizaos:my_runtimes:make") for _ in range(3)]
     assert sys.modules["my_runtimes"].made == []
-    await asyncio.gather(*(model.complete(ASKED, timeout_s=5) for model in opened))
+    await asyncio.gather(*(model.complete(ASKED, timeout_s=60) for model in opened))
     (made,) = sys.modules["my_runtimes"].made
     assert len(made.asked) == 3
 
@@ -124,13 +124,13 @@ async def test_what_a_runtime_does_wrong_has_a_name(
     models: RunModels, name: str, error: type[Exception], told: str
 ) -> None:
     with pytest.raises(error, match=told):
-        await models.open(f"elizaos:my_runtimes:{name}").complete(ASKED, timeout_s=0.05 if name == "silent" else 5)
+        await models.open(f"elizaos:my_runtimes:{name}").complete(ASKED, timeout_s=0.05 if name == "silent" else 60)
 
 
 async def test_tools_are_refused(models: RunModels) -> None:
     request = Request(ASKED.messages, tools=(ToolSpec("EXECUTE", "", {}),))
     with pytest.raises(UsageError, match="takes no tools"):
-        await models.open("elizaos:my_runtimes:ready").complete(request, timeout_s=5)
+        await models.open("elizaos:my_runtimes:ready").complete(request, timeout_s=60)
 
 
 @pytest.mark.needs("user-namespaces")

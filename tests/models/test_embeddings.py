@@ -21,7 +21,7 @@ from termarena.models.http import Patience
 if TYPE_CHECKING:
     from pathlib import Path
 
-QUICK = Patience(attempts=3, first_wait_s=0.001, stall_s=5, answer_s=5, connect_s=5)
+QUICK = Patience(attempts=3, first_wait_s=0.001, stall_s=60, answer_s=60, connect_s=30)
 AXES = ("cat", "dog")
 
 

@@ -126,7 +126,7 @@ async def test_an_answer_comes_with_its_usage_cost_and_finish(package: StandIn) 
     package.answers = [answer(cache_creation_input_tokens=7)]
     models = RunModels(ModelLimits(trial_usd=1.0))
     model = models.open("litellm:toys/toy")
-    got = await model.complete(ASKED, timeout_s=5)
+    got = await model.complete(ASKED, timeout_s=60)
     assert (got.message.content, got.message.tool_calls[0].name, got.finish) == ("hello", "EXECUTE", "tool_calls")
     usage = got.usage
     assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens) == (100, 10, 40, 7)
@@ -141,7 +141,7 @@ async def test_an_answer_comes_with_its_usage_cost_and_finish(package: StandIn) 
 
 async def test_an_unknown_price_is_no_price(package: StandIn) -> None:
     package.answers = [answer()]
-    got = await RunModels().open("litellm:toys/other").complete(ASKED, timeout_s=5)
+    got = await RunModels().open("litellm:toys/other").complete(ASKED, timeout_s=60)
     assert (got.cost_usd, got.cost_source) == (None, None)
     with pytest.raises(UsageError, match="what litellm:toys/other costs is not known"):
         RunModels(ModelLimits(trial_usd=1.0)).check("litellm:toys/other")
@@ -154,7 +154,7 @@ async def test_an_endpoint_of_ones_own_needs_no_key_and_has_no_price(package: St
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         await models.probe(f"litellm:toys/toy@{url}")
-        got = await models.open(f"litellm:toys/toy@{url}").complete(ASKED, timeout_s=5)
+        got = await models.open(f"litellm:toys/toy@{url}").complete(ASKED, timeout_s=60)
     assert got.cost_usd is None
     assert package.asked[0]["api_base"] == url
     with pytest.raises(ModelUnavailable, match="no connection"):
@@ -210,14 +210,14 @@ async def test_a_refusal_is_an_answer_and_what_passes_is_asked_again(package: St
 async def test_an_answer_that_is_none_has_a_name(package: StandIn) -> None:
     package.answers = [{"choices": []}]
     with pytest.raises(UnusableReply, match="no choice"):
-        await RunModels().open("litellm:toys/toy").complete(ASKED, timeout_s=5)
+        await RunModels().open("litellm:toys/toy").complete(ASKED, timeout_s=60)
 
 
 async def test_exchanges_are_such_as_can_be_played_again(package: StandIn) -> None:
     package.answers = [answer()]
     seen: list[Exchange] = []
     observe: Callable[[Exchange], None] = seen.append
-    await RunModels().open("litellm:toys/toy").complete(ASKED, timeout_s=5, observe=observe)
+    await RunModels().open("litellm:toys/toy").complete(ASKED, timeout_s=60, observe=observe)
     assert (seen[0].url, seen[0].status) == ("litellm://toys/toy/chat/completions", 200)
     assert "api_key" not in seen[0].request  # type: ignore[operator] # an object
 

@@ -129,13 +129,13 @@ async def test_a_script_answers_each_attempt_from_its_beginning(tmp_path: Path) 
     models = RunModels(ModelLimits(run_usd=None), environ={})
     for _ in range(2):
         model = models.open(word)
-        answer = await model.complete(ASKED, timeout_s=1)
+        answer = await model.complete(ASKED, timeout_s=60)
         assert (answer.finish, answer.message.tool_calls[0].arguments) == ("tool_calls", "{half")
         assert (model.meter.input_tokens, model.meter.cost_usd) == (None, None)
         with pytest.raises(AgentError, match="no reply after the 1"):
-            await model.complete(ASKED, timeout_s=1)
+            await model.complete(ASKED, timeout_s=60)
     other = models.open(word)
-    await other.complete(Request((Message("user", "Hm"),)), timeout_s=1)
+    await other.complete(Request((Message("user", "Hm"),)), timeout_s=60)
     assert (other.meter.input_tokens, other.meter.cost_usd) == (5, 0.25)
 
 
@@ -204,7 +204,7 @@ class OneAnswer:
 
 async def test_a_priced_answer_says_by_which_table() -> None:
     model = MeteredModel(OneAnswer(), price_table().find("openai", "gpt-5"), Budget("trial", usd=5))
-    answer = await model.complete(ASKED, timeout_s=1)
+    answer = await model.complete(ASKED, timeout_s=60)
     assert answer.cost_usd == pytest.approx(0.8 * 1.25 + 0.2 * 0.125 + 0.1 * 10)
     assert (answer.cost_source, answer.extra["prices"]) == (
         "table",

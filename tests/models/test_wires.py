@@ -14,7 +14,7 @@ from termarena.models.http import Patience
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-QUICK = Patience(attempts=2, first_wait_s=0.001, answer_s=5)
+QUICK = Patience(attempts=2, first_wait_s=0.001, answer_s=60)
 SHELL = ToolSpec(
     "EXECUTE",
     "Run a command.",
@@ -55,7 +55,7 @@ async def test_anthropic_sends_turns_and_reads_blocks_and_the_cache(models: RunM
         {"type": "tool_use", "id": "t1", "name": "EXECUTE", "input": {"command": "ls"}},
     ]
     with ModelServer(claude(content=content, stop_reason="tool_use")) as server:
-        answer = await models.open(f"anthropic:claude-x@{server.url}").complete(TALK, timeout_s=5)
+        answer = await models.open(f"anthropic:claude-x@{server.url}").complete(TALK, timeout_s=60)
     sent = server.requests[0]
     assert "x-api-key: ant-key-123" in server.heads[0]
     assert "anthropic-version: 2023-06-01" in server.heads[0]
@@ -80,7 +80,7 @@ def gemini(*parts: dict[str, Any], finish: str = "STOP") -> Turn:
 async def test_google_sends_contents_and_reads_parts(models: RunModels) -> None:
     call = {"functionCall": {"name": "EXECUTE", "args": {"command": "ls"}}}
     with ModelServer(gemini({"text": "Hm.", "thought": True}, {"text": "I look."}, call)) as server:
-        answer = await models.open(f"google:gemini-x@{server.url}").complete(TALK, timeout_s=5)
+        answer = await models.open(f"google:gemini-x@{server.url}").complete(TALK, timeout_s=60)
     sent = server.requests[0]
     assert server.heads[0].startswith("POST /v1/models/gemini-x:generateContent ")
     assert "x-goog-api-key: gem-key-123" in server.heads[0]
@@ -107,7 +107,7 @@ async def test_google_sends_contents_and_reads_parts(models: RunModels) -> None:
 )
 async def test_how_an_answer_ended(models: RunModels, word: str, turn: Turn, finish: str) -> None:
     with ModelServer(turn) as server:
-        assert (await models.open(f"{word}@{server.url}").complete(TALK, timeout_s=5)).finish == finish
+        assert (await models.open(f"{word}@{server.url}").complete(TALK, timeout_s=60)).finish == finish
 
 
 def error(status: int, **problem: object) -> Turn:
@@ -138,14 +138,14 @@ def error(status: int, **problem: object) -> Turn:
 async def test_what_a_refusal_means(models: RunModels, word: str, turn: Turn, kind: type[Exception]) -> None:
     with ModelServer(turn) as server:
         with pytest.raises(kind):
-            await models.open(f"{word}@{server.url}").complete(TALK, timeout_s=5)
+            await models.open(f"{word}@{server.url}").complete(TALK, timeout_s=60)
         assert len(server.requests) == 1
 
 
 async def test_an_overloaded_anthropic_is_asked_again(models: RunModels) -> None:
     fine = claude(content=[{"type": "text", "text": "Hi."}])
     with ModelServer(error(529, type="overloaded_error", message="Overloaded"), fine) as server:
-        answer = await models.open(f"anthropic:m@{server.url}").complete(TALK, timeout_s=5)
+        answer = await models.open(f"anthropic:m@{server.url}").complete(TALK, timeout_s=60)
     assert (answer.message.content, answer.attempts) == ("Hi.", 2)
 
 

@@ -79,7 +79,7 @@ async def test_a_daemon_that_finishes_the_job_after_the_deadline_does_not_score(
 
 
 async def test_a_task_finished_before_the_deadline_is_solved_though_the_agent_ran_out_of_time(bench: Bench) -> None:
-    result = await bench.run(bench.script("echo 1 >/app/one.txt; sleep 60\n"), Made(agent_s=1.0))
+    result = await bench.run(bench.script("echo 1 >/app/one.txt; sleep 60\n"), Made(agent_s=3.0))
     assert (result.outcome, result.agent_end, result.failure_mode) == ("solved", "timeout", "NONE")
 
 
@@ -419,7 +419,7 @@ async def test_a_cancelled_trial_leaves_no_secret_in_its_recordings(
     task = make_task(bench.folder / "task")
     agent = "support.agents:SaysASecretAndWaits"
     running = asyncio.ensure_future(try_task(task, agent, bench.attempt.path, home=bench.home))
-    assert await asyncio.to_thread(SaysASecretAndWaits.has_spoken.wait, 20)
+    assert await asyncio.to_thread(SaysASecretAndWaits.has_spoken.wait, 60)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

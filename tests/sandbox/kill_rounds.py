@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-PATIENCE_S = 20
+PATIENCE_S = 60
 TESTS = Path(__file__).parents[1]
 
 

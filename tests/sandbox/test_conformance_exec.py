@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from sandbox.support import has, out, read_until, sh
+from sandbox.support import READY, cut_off, has, out, read_until, sh
 from termarena.core.errors import CapabilityMissing, NotFound, SandboxBroken, SandboxFileError, TerminalSizeError
 from termarena.sandbox import Driver, Feature, Limits, Sandbox, SandboxSpec
 
@@ -188,18 +188,21 @@ async def test_user_of_the_spec(driver: Driver) -> None:
 
 async def test_timeout_keeps_partial_output(box: Sandbox) -> None:
     started = time.monotonic()
-    result = await sh(box, "echo begun; echo bad >&2; sleep 60; echo never", timeout_s=0.3)
+    script = f"echo begun; echo bad >&2; : >{READY}; sleep 600; echo never"
+    result = await cut_off(box, lambda limit_s: sh(box, script, timeout_s=limit_s), timeout_s=0.3)
     assert (result.exit_status, result.timed_out, result.stdout, result.stderr) == (124, True, b"begun\n", b"bad\n")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 async def test_timeout_lets_a_command_clean_up(box: Sandbox) -> None:
-    result = await sh(box, "trap 'echo cleaned; exit 3' TERM; while :; do sleep 0.05; done", timeout_s=0.3)
+    script = f"trap 'echo cleaned; exit 3' TERM; : >{READY}; while :; do sleep 0.05; done"
+    result = await cut_off(box, lambda limit_s: sh(box, script, timeout_s=limit_s), timeout_s=0.3)
     assert (result.exit_status, result.timed_out, result.stdout) == (124, True, b"cleaned\n")
 
 
 async def test_timeout_of_a_command_that_ignores_sigterm(box: Sandbox) -> None:
-    result = await sh(box, "trap '' TERM; echo deaf; while :; do sleep 0.05; done", timeout_s=0.2)
+    script = f"trap '' TERM; echo deaf; : >{READY}; while :; do sleep 0.05; done"
+    result = await cut_off(box, lambda limit_s: sh(box, script, timeout_s=limit_s), timeout_s=0.2)
     assert (result.timed_out, result.stdout, result.signal) == (True, b"deaf\n", signal.SIGKILL)
     assert await box.processes() == ()
 

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.support import read_until, sh
+from sandbox.support import cut_off, read_until, sh
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from termarena.sandbox import Sandbox
+    from termarena.sandbox import ExecResult, Sandbox
     from termarena.sandbox.contract import PtyProcess
 
 IN_VFORK = """
 import os
-os.mkfifo('/root/fifo')
+os.path.exists('/root/fifo') or os.mkfifo('/root/fifo')
 print('begun', flush=True)
+open('/root/ready', 'w').close()
 actions = [(os.POSIX_SPAWN_OPEN, 0, '/root/fifo', os.O_RDONLY, 0)]
 os.posix_spawn('/bin/true', ['true'], {}, file_actions=actions)
 """
@@ -30,7 +31,8 @@ if os.fork() == 0:
     ctypes.CDLL(None).ptrace(0, 0, 0, 0)
     os.kill(os.getpid(), signal.SIGSTOP)
 print('begun', flush=True)
-time.sleep(60)
+open('/root/ready', 'w').close()
+time.sleep(600)
 """
 
 FIRST_THREAD_ENDS = """
@@ -50,7 +52,8 @@ NAMELESS = """
 import ctypes, time
 ctypes.CDLL(None).prctl(15, b'\\xff\\xfe', 0, 0, 0)
 print('begun', flush=True)
-time.sleep(60)
+open('/root/ready', 'w').close()
+time.sleep(600)
 """
 
 CHAIN = r"""
@@ -92,20 +95,24 @@ async def _counts(box: Sandbox) -> bool:
     return await box.read("/root/n") != before
 
 
+async def _cut_off(box: Sandbox, program: str) -> ExecResult:
+    return await cut_off(box, lambda limit_s: box.exec(["python3", "-c", program], timeout_s=limit_s), timeout_s=1)
+
+
 async def test_timeout_inside_vfork(box: Sandbox) -> None:
-    result = await box.exec(["python3", "-c", IN_VFORK], timeout_s=1)
+    result = await _cut_off(box, IN_VFORK)
     assert (result.timed_out, result.stdout) == (True, b"begun\n")
     assert await box.processes() == ()
 
 
 async def test_timeout_of_a_traced_process(box: Sandbox) -> None:
-    result = await box.exec(["python3", "-c", TRACED], timeout_s=1)
+    result = await _cut_off(box, TRACED)
     assert (result.timed_out, result.stdout) == (True, b"begun\n")
     assert await box.processes() == ()
 
 
 async def test_timeout_of_a_process_with_a_strange_name(box: Sandbox) -> None:
-    result = await box.exec(["python3", "-c", NAMELESS], timeout_s=1)
+    result = await _cut_off(box, NAMELESS)
     assert (result.timed_out, result.stdout) == (True, b"begun\n")
     assert await box.processes() == ()
 

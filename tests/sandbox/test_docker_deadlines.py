@@ -134,8 +134,8 @@ async def test_command_that_does_not_begin(tmp_path: Path, monkeypatch: pytest.M
 
 @needs_docker
 async def test_shell_of_ours_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execs, "PLAIN_TIMEOUT_S", 0.5)
     async with _far_box(tmp_path) as box:
+        monkeypatch.setattr(execs, "PLAIN_TIMEOUT_S", 0.5)
         monkeypatch.setattr(census, "KILL", "while :; do :; done")
         with pytest.raises(SandboxBroken, match="a shell of ours did not end"):
             await sh(box, "sleep 60", timeout_s=0.1)

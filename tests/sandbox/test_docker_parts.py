@@ -250,7 +250,7 @@ async def test_image_with_nothing_but_a_shell(tmp_path: Path, *, allow_local: bo
     ):
         done = await box.exec(["/bin/sh", "-c", "read x; echo got $x; exit 4"], stdin=b"word\n")
         assert (done.stdout, done.exit_status) == (b"got word\n", 4)
-        slow = await box.exec(["/bin/sh", "-c", "echo begun; while :; do :; done"], timeout_s=0.5)
+        slow = await box.exec(["/bin/sh", "-c", "echo begun; while :; do :; done"], timeout_s=2)
         assert (slow.stdout, slow.timed_out, slow.exit_status) == (b"begun\n", True, 124)
         assert await box.processes() == ()
         await box.write("/deep/er/file", b"content")
@@ -271,7 +271,7 @@ async def test_stop_does_not_wait_for_what_ignores_it(tmp_path: Path) -> None:
         await box.exec(["sh", "-c", "(trap '' TERM INT HUP; while :; do sleep 1; done) >/dev/null 2>&1 &"])
         began = time.monotonic()
         await box.stop()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 10  # an engine's own patience with what ignores its request
 
 
 @needs_docker

@@ -136,7 +136,7 @@ async def test_a_setup_beyond_its_time(embedded: NamespaceDriver, stage: Stage, 
     began = time.monotonic()
     with pytest.raises(BuildTimeout, match=r"t \(.*\): was not built within 0.3 s") as caught:
         await stage.prepare(slow, folder=tmp_path, task="t")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert isinstance(caught.value, TimeoutError)
     assert embedded.list() == ()
 
@@ -200,7 +200,7 @@ async def test_a_healthcheck_that_never_passes(embedded: NamespaceDriver, stage:
     with pytest.raises(Unhealthy, match="failed 3 times") as caught:
         async with state.start():
             raise AssertionError("started")
-    assert 0.1 <= time.monotonic() - began < 5
+    assert 0.1 <= time.monotonic() - began < 20
     assert (caught.value.failures, caught.value.output) == (3, "not yet")
     assert len(embedded.list()) == 1
 

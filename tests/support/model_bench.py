@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.tasks import Made, make_task
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from termarena.agents.custom_tools import CustomTool
     from termarena.runs.result import TrialResult
 
-QUICK = Patience(attempts=3, first_wait_s=0.001, stall_s=0.2, answer_s=5, connect_s=1)
+QUICK = Patience(attempts=3, first_wait_s=0.001, stall_s=30, answer_s=60, connect_s=30)
+"""Tries again soon; where nothing stalls, a busy machine is not taken for something that does."""
+IMPATIENT = replace(QUICK, stall_s=0.2)
 
 
 class ModelBench:
@@ -31,6 +34,7 @@ class ModelBench:
         self.folder = folder
         self.home = home
         self.agent = agent
+        self.patience = QUICK
         self.attempt = AttemptFolder(folder / "attempt")
 
     async def run(  # noqa: PLR0913 - what a test may want to be different
@@ -46,7 +50,7 @@ class ModelBench:
         brought: Brought | None = None,
     ) -> TrialResult:
         task = make_task(self.folder / "task", made)
-        models = RunModels(limits, patience=QUICK, environ=environ or {}, brought=brought)
+        models = RunModels(limits, patience=self.patience, environ=environ or {}, brought=brought)
         given = AgentOptions(
             model=model, models=models, loop=LoopOptions(max_steps, Sampling(temperature=0), tools=tools)
         )

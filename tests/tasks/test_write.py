@@ -202,7 +202,7 @@ def _run_adapter(place: Path, tmp_path: Path) -> str | None:
     for script in place.glob("tests/**/*.sh"):
         text = script.read_text().replace("/tests", f"{place}/tests").replace("/logs", str(logs))
         script.write_text(text)
-    subprocess.run(["sh", place / "tests" / "test.sh"], check=False, capture_output=True, timeout=20)  # noqa: S603, S607
+    subprocess.run(["sh", place / "tests" / "test.sh"], check=False, capture_output=True, timeout=120)  # noqa: S603, S607
     reward = logs / "verifier" / "reward.txt"
     return reward.read_text().strip() if reward.exists() else None
 

@@ -113,10 +113,21 @@ class Broker:
             self._server.should_exit = True
             self._server.force_exit = True
             await asyncio.gather(self._serving, return_exceptions=True)
+            await _end(self._server.server_state)
             self._serving = None
         if self._listener is not None:
             self._listener.close()
             self._listener = None
+
+
+async def _end(state: Any) -> None:  # noqa: ANN401 - uvicorn is an extra
+    """End what is under way: which of it uvicorn has ended depends on the version of Python."""
+    for connection in tuple(state.connections):
+        connection.transport.abort()  # first: who reads nothing is not waited for
+    under_way = tuple(state.tasks)
+    for task in under_way:
+        task.cancel()
+    await asyncio.gather(*under_way, return_exceptions=True)
 
 
 def _listening(port: int) -> socket.socket:

@@ -117,7 +117,7 @@ async def test_an_answer_is_paid_for_before_what_was_set_aside_for_it_is_free_ag
     purse = Watched(Purse(ModelLimits(run_tokens=10_000), Amount()))
     models = RunModels(brought=Brought(budget=NodeBudget("run", purse=purse, ray=Ray(), trial="one")))
     model = models.open(f"scripted:{tmp_path / 'model.json'}")
-    await model.complete(Request((Message("user", "Go."),)), timeout_s=1)
+    await model.complete(Request((Message("user", "Go."),)), timeout_s=60)
     assert asked == ["check", "reserve", "spend", "release"]
 
 

@@ -150,7 +150,7 @@ async def test_a_head_that_is_lost_while_a_trial_is_handed_over_ends_that_one_to
     monkeypatch.setattr(runner, "_send", slowly)
     task, folder = make_task(tmp_path / "task"), AttemptFolder(tmp_path / "attempt")
     folder.path.mkdir()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with pytest.raises(HeadLost):
             await runner.run(plan_of(task, 1), task, folder=folder, retry=0)
     await runner.aclose()

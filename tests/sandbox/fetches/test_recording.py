@@ -127,7 +127,7 @@ async def test_a_server_of_the_sandbox_is_sent_what_came_in_pieces() -> None:
     reader, writer = await asyncio.open_connection(sock=theirs)
     headers = {"host": "web", "transfer-encoding": "chunked", "x-name": "M\xfcller"}
     asking = asyncio.create_task(ask_plainly(ours, Asked("POST", "http://web/in", headers, b"a body"), path="/in"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"POST /in HTTP/1.1\r\n")
         assert {b"x-name: M\xfcller", b"content-length: 6", b"connection: close"} <= set(head.split(b"\r\n"))

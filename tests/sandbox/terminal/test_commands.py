@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox.support import has
+from sandbox.support import READY, cut_off, has
 from termarena.core.errors import NoExitStatus, SandboxBroken, TerminalEnded, TerminalTimeout
 from termarena.sandbox import Feature, Root, SandboxSpec
 from termarena.sandbox.terminal import TerminalOptions, open_terminal
@@ -131,8 +131,9 @@ async def test_interrupt_gives_130(terminal: Terminal) -> None:
     assert (await terminal.run("echo $?")).text == "130\n"
 
 
-async def test_timeout_interrupts_and_keeps_what_there_is(terminal: Terminal) -> None:
-    result = await terminal.run("echo before; sleep 60", timeout_s=0.2)
+async def test_timeout_interrupts_and_keeps_what_there_is(terminal: Terminal, box: Sandbox) -> None:
+    command = f"echo before; : >{READY}; sleep 600"
+    result = await cut_off(box, lambda limit_s: terminal.run(command, timeout_s=limit_s), timeout_s=0.2)
     assert (result.exit_status, result.timed_out, result.shell_ended) == (124, True, False), result.text
     assert result.text.startswith("before\n")
     assert (await terminal.run("echo next")).text == "next\n"

@@ -178,6 +178,7 @@ async def test_an_open_quote_is_not_idle(terminal: Terminal) -> None:
 
 async def test_wait_quiet(terminal: Terminal, box: Sandbox) -> None:
     terminal.type_text("while :; do echo x; sleep 0.02; done\n")
+    await terminal.wait_for("x\nx\n")
     with pytest.raises(TerminalTimeout, match="quiet"):
         await terminal.wait_quiet(0.5, timeout_s=0.8)
     await box.kill_processes()

@@ -32,9 +32,10 @@ class PtyStream:
         self._waiting = bytearray()
         self.has_ended = asyncio.Event()
         """Set once nothing more can come: the last process on the terminal has gone, or the stream was closed."""
-        self._loop.add_reader(self._fd, self._read)
+        self._loop.add_reader(self._fd, self.take)
 
-    def _read(self) -> None:
+    def take(self) -> None:
+        """Hand on what has come; the event loop does so whenever it comes round."""
         taken = 0
         while taken < TURN_BYTES and not self.has_ended.is_set():
             try:

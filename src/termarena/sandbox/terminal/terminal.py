@@ -128,7 +128,12 @@ class Terminal:
         def left() -> float:
             return max(self._display.last_output_at, called) + quiet_s - time.monotonic()
 
-        if not await self._pulse.until(lambda: left() <= 0, timeout_s, look_every_s=left):
+        def is_quiet() -> bool:
+            if left() <= 0:
+                self._stream.take()  # what came while the machine kept this process waiting has not been seen yet
+            return left() <= 0
+
+        if not await self._pulse.until(is_quiet, timeout_s, look_every_s=left):
             raise self._late("quiet", timeout_s)
 
     async def wait_for(self, pattern: str | re.Pattern[str], *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:

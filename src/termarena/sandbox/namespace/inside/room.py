@@ -1,8 +1,9 @@
 """How much the sandbox has written to a disk of the host, and what happens when that is too much.
 
 A folder of the host has no quota that an ordinary user could set. Process 1 looks at it instead while something runs:
-often at how much room the whole file system has, which is one system call, and at the files themselves only when that
-has fallen so far that the limit may have been met. Beyond the limit writing is refused, by a file size limit of zero on
+often at how much room the whole file system has, which is one system call, and at how much the processes have written,
+since others may make room meanwhile; at the files themselves only when one of them says that the limit may have been
+met. Beyond the limit writing is refused, by a file size limit of zero on
 every process, until there is room again; who gets around that is ended.
 """
 
@@ -34,6 +35,8 @@ FASTEST_BYTES_S: Final = 8 << 30
 """No writer is faster: so long the room that is left lasts at least."""
 ANYHOW_S: Final = 10.0
 """The files are looked at this often whatever the file system says: somebody else may be making room on it."""
+MOST_ASKED: Final = 64
+"""Of more processes nobody is asked what it has written (about 20 µs each): the file system's word has to do."""
 IDLE_TO_BUSY: Final = 8
 """At least so many times as long as a look took, the next one waits."""
 SLACK_BYTES, MARGIN_BYTES = 64 << 20, 1 << 20
@@ -218,6 +221,7 @@ class DiskWatch:
         self._has_grown = False
         self._looked_at = time.monotonic()
         self._free_at_first = self._free_then = self._free()
+        self._written_then = 0
 
     def begin(self) -> None:
         """Something runs now."""
@@ -254,8 +258,13 @@ class DiskWatch:
         rested_s = now - self._looked_at
         if rested_s < self._look_took_s * (1 if self._is_pressing(free) else IDLE_TO_BUSY):
             return False
-        has_fallen = (self._free_then - free) * 2 >= self.limit_bytes - self.used_bytes
-        return self.is_full or has_fallen or rested_s >= ANYHOW_S
+        half_bytes = (self.limit_bytes - self.used_bytes) / 2
+        has_fallen = self._free_then - free >= half_bytes
+        return self.is_full or has_fallen or rested_s >= ANYHOW_S or self._have_written(half_bytes)
+
+    def _have_written(self, size_bytes: float) -> bool:
+        """Whether the processes have written so much since the last look began; False where that is not known."""
+        return len(children.all_pids()) <= MOST_ASKED and written_bytes() - self._written_then >= size_bytes
 
     def _is_pressing(self, free: int) -> bool:
         """Whether the file system has lost as much since the last look began as the sandbox had left to write."""
@@ -269,6 +278,7 @@ class DiskWatch:
         """Go on with a look, or begin one."""
         if self._look is None:
             self._look, self._free_then, self._look_took_s = self._whole(), self._free(), 0.0
+            self._written_then = written_bytes()
         began = time.monotonic()
         for found_bytes in self._look:
             self._found_bytes = found_bytes
