@@ -121,3 +121,10 @@ def test_bench(tmp_path: Path) -> None:
     (row,) = json.loads(done.stdout)["figures"]
     assert row["driver"] == "namespace"
     assert 0 < row["exec_true_ms"] < row["start_true_stop_ms"]
+
+
+def test_a_bench_that_measured_nothing_says_so(tmp_path: Path) -> None:
+    nowhere = {"TERMARENA_HOME": "/proc/nowhere", "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    done = termarena("sandbox", "bench", "--rounds", "2", "--json", cwd=tmp_path, env=nowhere)
+    assert (done.returncode, json.loads(done.stdout)["figures"]) == (1, [])
+    assert "nothing was measured; `termarena doctor` says what is missing" in done.stderr

@@ -162,6 +162,10 @@ def bench(
             say(f"{one.name} is not measured: {error}")
     if json:
         print_json({"schema_version": 1, "kind": "sandbox-bench", "figures": [asdict(row) for row in figures]})
+    if not figures:
+        say("nothing was measured; `termarena doctor` says what is missing")
+        raise typer.Exit(ExitStatus.FAULT)
+    if json:
         return
     titles = ("start, true, stop", "start", "true")
     print_table(
